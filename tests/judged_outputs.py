@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kbench.contract.origin import shipped
 from kbench.contract.registry import operator
-from kbench.measure.correctness.call import preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import accuracy, run_checked
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
@@ -40,7 +40,7 @@ def judged(case: Case, provider: str, inputs: Sequence[Tensor] | None = None, **
     Unsupported."""
     definition, device = Definition(operator(case.operator), case), Device()
     inputs = list(inputs or random_inputs(case))
-    preparer = preparer_of(definition, operator(case.operator).providers[provider], params)
+    preparer = Preparer(definition, operator(case.operator).providers[provider], params)
     accuracy = run_checked(Expected(definition, [x.clone() for x in inputs]), preparer, inputs, device)
     return accuracy.wrong if accuracy else "not judged"
 

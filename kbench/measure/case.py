@@ -12,12 +12,12 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.catalog import does_not_fit
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import Preparer, preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
 from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.experiment import Experiment, blame_for_changes, repeat
+from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.capture import without_garbage_collection
@@ -36,13 +36,10 @@ from kbench.results.vocabulary import Status
 
 class CaseRun(Experiment):
     """Measures one case in this process: that of a task. Without a recorder, which was made before any plug-in was imported, no
-    kernels are recorded.
-
-    shared               the tensors that all contenders share. At first they hold the first of three sets of input values
-    first, second, last  what a call must deliver for these sets
+    kernels are recorded. `first`, `second` and `last` are what a call must deliver for three sets of input values; the shared
+    inputs hold the first of these.
     """
 
-    shared: SharedInputs
     first: Expected
     second: Expected
     last: Expected
@@ -55,8 +52,8 @@ class CaseRun(Experiment):
         steps: Steps,
         recorder: LaunchRecorder | None = None,
     ) -> None:
-        super().__init__(instruments, steps, task.settings, task.session)
-        self.operator, self.case = operator, task.case
+        super().__init__(instruments, steps, task.settings, task.session, task.case)
+        self.operator = operator
         self.recorder = recorder if recorder and recorder.works and self.settings.kernels else None
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(task.configurations)
@@ -96,10 +93,10 @@ class CaseRun(Experiment):
                 self.shared.restore()
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
-            self.measure_ceilings(self.case, self.work.flops)
+            self.measure_ceilings(self.work)
             timed += self.add_controls()
             self.make_ready(timed)
-            self.time(timed, self.case, baseline=self.baseline, inputs=self.shared)
+            self.time(timed)
             self.shared.keep_first()
             for contender in timed:
                 if contender.control:
@@ -135,7 +132,7 @@ class CaseRun(Experiment):
             if provider.moved_bytes:
                 contender.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
             start = time.perf_counter_ns()
-            contender.preparer = preparer = preparer_of(self.definition, provider, contender.params)
+            contender.preparer = preparer = Preparer(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
             poison(self.first, self.device)
             first_call = self.call(preparer)
@@ -175,7 +172,7 @@ class CaseRun(Experiment):
     def add_controls(self) -> list[Contender]:
         """Returns those that take part in the rounds."""
         count, baseline = len(self.contenders), self.baseline
-        copy, empty = self.copy(count, self.case, self.work.call_bytes), self.empty(count + 1)
+        copy, empty = self.copy(count, self.work.call_bytes), self.empty(count + 1)
         repeats = [repeat(count + 2, baseline)] if baseline and baseline.preparer else []
         self.contenders += [copy, empty, *repeats]
         return [copy, *repeats]
@@ -197,7 +194,7 @@ class CaseRun(Experiment):
                 contender.spot_check = SpotCheck(self.first, self.shared, self.second.inputs, seed, replayed=replayed)
                 contender.renew_calls = partial(self.renew_calls, contender)
                 contender.renew_calls()
-                blame_for_changes(contender, self.shared)
+                self.blame_for_changes(contender)
                 if self.settings.stages and contender.running and not contender.control:
                     stages = measure_stages(self.device, self.shared.tensors) if stages is None else stages
                     contender.stages = stages
@@ -241,16 +238,7 @@ class CaseRun(Experiment):
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
         shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        return self.make_rows(
-            self.case,
-            self.contenders,
-            self.case_hash,
-            call_bytes=self.work.call_bytes,
-            flops=self.work.flops,
-            shorter=shorter,
-            baseline=self.baseline,
-            weakness=self.weakness,
-        )
+        return self.make_rows(self.contenders, self.case_hash, self.work, shorter=shorter, weakness=self.weakness)
 
 
 def _moved_bytes(value: Any) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.measure.catalog import does_not_fit
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import Delivery, deliver, judge_delivery
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
@@ -225,7 +225,7 @@ def deliver_trial(
         return None
     marked = marked_inputs(definition.input_names, [x.detach() for x in values])
     inputs = [input_.tensor for input_ in marked]
-    delivery = deliver(expected, preparer_of(definition, provider, contender.params), inputs, device)
+    delivery = deliver(expected, Preparer(definition, provider, contender.params), inputs, device)
     outside = next(filter(None, (input_.fault() for input_ in marked)), None)
     return replace(delivery, second_fault=delivery.second_fault or outside or "")
 

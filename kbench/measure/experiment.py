@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.definition import Work
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.flags import CaseContext
 from kbench.measure.instruments import Instruments, normal_matrix
@@ -49,24 +49,28 @@ COPY_ALIGNMENT = 128
 class Experiment:
     """Times contenders whose calls and samplers are ready: the providers of a case, or the closures of a script.
 
-    The ceilings are None until they are measured.
+    shared    the tensors that all contenders share; none in a script
+    baseline  the contender that ratios refer to, if there is one
+    ceilings  GB/s and TFLOP/s, each None until it is measured
     """
 
+    baseline: Contender | None = None
     ceiling_gbps: float | None = None
     ceiling_tflops: float | None = None
 
-    def __init__(self, instruments: Instruments, steps: Steps, settings: Measure, session: int) -> None:
+    def __init__(self, instruments: Instruments, steps: Steps, settings: Measure, session: int, case: Case) -> None:
         self.instruments, self.device, self.steps = instruments, instruments.device, steps
-        self.settings, self.session = settings, session
+        self.settings, self.session, self.case = settings, session, case
+        self.shared = SharedInputs((), ())
         self.timer, self.kind = make_timer(settings.timer, self.device, settings.cache), timer_kind(settings.timer)
         self._load, self._started_at = OtherLoad(), now()
 
     # -- controls
 
-    def copy(self, index: int, case: Case, call_bytes: int) -> Contender:
+    def copy(self, index: int, call_bytes: int) -> Contender:
         """Moves as many bytes as the operator must: the ceiling of the case."""
-        sets, dtype = self.timer.sets(call_bytes), getattr(torch, case.dtype)
-        elements = -(-call_bytes // (2 * case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
+        sets, dtype = self.timer.sets(call_bytes), getattr(torch, self.case.dtype)
+        elements = -(-call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
         control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
         with self.steps.step(control, "build", self.settings.build_timeout_s):
             sources, targets = (normal_matrix(self.device, dtype, sets, elements) for _ in range(2))
@@ -85,29 +89,27 @@ class Experiment:
 
     # -- rounds
 
-    def time(
-        self, contenders: Sequence[Contender], case: Case, *, baseline: Contender | None, inputs: SharedInputs
-    ) -> None:
+    def time(self, contenders: Sequence[Contender]) -> None:
         """Wait until the clock has settled, then measure the rounds.
 
         Unless the timer replays calls, the inputs have other addresses in every round: a result that is stored by address is
         of no use.
         """
-        generator = random.Random(f"{self.settings.seed}/{self.session}/{case.key}")
-        self.instruments.telemetry.settle(partial(self._occupy, contenders, inputs))
+        generator = random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}")
+        self.instruments.telemetry.settle(partial(self._occupy, contenders))
         number = 0
-        while order := self._taking_part(contenders, baseline, number):
+        while order := self._taking_part(contenders, number):
             generator.shuffle(order)
             if self.kind.launches:
-                inputs.place(1)
+                self.shared.place(1)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
-                    self._take(contender, inputs)
+                    self._take(contender)
                 if not contender.running:  # it may have changed the inputs
-                    inputs.restore()
+                    self.shared.restore()
             number += 1
 
-    def _taking_part(self, contenders: Sequence[Contender], baseline: Contender | None, number: int) -> list[Contender]:
+    def _taking_part(self, contenders: Sequence[Contender], number: int) -> list[Contender]:
         """The contenders that take part in this round: all of them in the first `rounds` rounds.
 
         With a `precision`, those that are not known this well go on, but not beyond `max_ms`. A contender that has left does
@@ -120,7 +122,7 @@ class Experiment:
             running = [contender for contender in running if not contender.rounds or contender.spent_ms < max_ms]
         if number < self.settings.rounds or precision is None:
             return running if number < self.settings.rounds else []
-        imprecise = []
+        baseline, imprecise = self.baseline, []
         for contender in running:
             reached = contender.precision(baseline, self.kind.resolution_ms)
             if contender.name != Control.COPY and not (reached and reached.enough(precision)):
@@ -128,7 +130,7 @@ class Experiment:
         compared = any(contender is not baseline for contender in imprecise)
         return [contender for contender in running if contender in imprecise or (compared and contender is baseline)]
 
-    def _occupy(self, contenders: Sequence[Contender], inputs: SharedInputs, seconds: float) -> None:
+    def _occupy(self, contenders: Sequence[Contender], seconds: float) -> None:
         """Call all contenders over and over, for about this long in total."""
         running = [contender for contender in contenders if contender.running]
         for contender in running:
@@ -137,11 +139,11 @@ class Experiment:
                 while time.monotonic() < end:
                     contender.calls[0].run()
                     self.device.synchronize()
-                blame_for_changes(contender, inputs)
+                self.blame_for_changes(contender)
             if not contender.running:
-                inputs.restore()
+                self.shared.restore()
 
-    def _take(self, contender: Contender, inputs: SharedInputs) -> None:
+    def _take(self, contender: Contender) -> None:
         """Take the samples of one round. The first one warms the contender up."""
         if self.kind.launches and contender.renew_calls:
             contender.renew_calls()
@@ -155,24 +157,42 @@ class Experiment:
         if contender.spot_check:
             contender.spot_check.after()
         contender.readings += [before, self.instruments.telemetry.read()]
-        blame_for_changes(contender, inputs)
+        self.blame_for_changes(contender)
         if contender.running:
             contender.rounds.append(samples.ms)
             if samples.gaps_ms:
                 contender.gaps_ms.append(median(samples.gaps_ms))
 
+    def blame_for_changes(self, contender: Contender) -> None:
+        """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for
+        the others."""
+        if fault := self.shared.repaired(contender.mutates):
+            contender.end(Status.WRONG, fault)
+
     # -- rows
 
-    def measure_ceilings(self, case: Case, flops: int | None) -> None:
+    def measure_ceilings(self, work: Work) -> None:
         self.ceiling_gbps = self.instruments.gbps
-        self.ceiling_tflops = None if flops is None else self.instruments.tflops(case.dtype)
+        self.ceiling_tflops = None if work.flops is None else self.instruments.tflops(self.case.dtype)
 
-    def make_rows(self, case: Case, contenders: Sequence[Contender], case_hash: str, **of_case: Any) -> list[Row]:
-        """One row per contender, in the same order. `of_case` are further fields of CaseContext."""
+    def make_rows(
+        self,
+        contenders: Sequence[Contender],
+        case_hash: str,
+        work: Work,
+        *,
+        shorter: bool,
+        unchecked: bool = False,
+        weakness: str = "",
+    ) -> list[Row]:
+        """One row per contender, in the same order. See CaseContext."""
         context = CaseContext(
-            case,
+            self.case,
             self.device,
             self.timer,
+            work.call_bytes,
+            work.flops,
+            baseline=self.baseline,
             ceiling_gbps=self.ceiling_gbps,
             ceiling_tflops=self.ceiling_tflops,
             peak_gbps=self.instruments.telemetry.peak_gbps,
@@ -183,7 +203,9 @@ class Experiment:
                 "case_hash": case_hash,
                 "other_cores": self._load.cores(),
             },
-            **of_case,
+            shorter=shorter,
+            unchecked=unchecked,
+            weakness=weakness,
         )
         return make_rows(context, contenders)
 
@@ -207,10 +229,3 @@ def repeat(index: int, baseline: Contender) -> Contender:
         longest_ms=REPEAT_MS,
         changes=ProviderChanges(own=dict(baseline.changes.own)) if baseline.changes else None,
     )
-
-
-def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
-    """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
-    others."""
-    if fault := inputs.repaired(contender.mutates):
-        contender.end(Status.WRONG, fault)

@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.call import Call, preparer_of
+from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.check import Delivery, fill, once
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import Accuracy
@@ -202,7 +202,7 @@ class CallsOnSets:
         self._calls: list[tuple[Call, list[Tensor]]] = []
         with steps.step(self._contender, "build", self._task.settings.build_timeout_s):
             if provider := self._contender.admitted(self._task.case, steps.device.type):
-                preparer = preparer_of(Definition(operator, self._task.case), provider, self._contender.params)
+                preparer = Preparer(Definition(operator, self._task.case), provider, self._contender.params)
                 shapes = [place.shape for place in request.outputs]
                 self._calls = [(preparer(inputs, shapes), outputs) for inputs, outputs in sets_of(request, memory)]
                 self._calls[0][0].run()  # it may compile

@@ -14,7 +14,7 @@ import torch
 
 import kbench
 from kbench.launches.launched_call import MACHINE_CODE, LaunchedCall
-from kbench.measure.correctness.call import preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.launches.graph_nodes import NAME_CHARACTERS
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
@@ -54,7 +54,7 @@ def softmax(provider: str, N: int = 1024) -> Any:
     if reason := operator.providers[provider].unavailable("cuda"):
         pytest.skip(reason)
     x = torch.randn(64, N, device="cuda")
-    preparer = preparer_of(Definition(operator, case), operator.providers[provider], {})
+    preparer = Preparer(Definition(operator, case), operator.providers[provider], {})
     for _ in range(3):  # torch.jit compiles at the second call
         preparer([x], [(64, N)]).run()
     torch.cuda.synchronize()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure.correctness.call import preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
@@ -80,7 +80,7 @@ def wrong(operator: Operator, provider: str, x: Tensor) -> str | None:
     definition = Definition(operator, operator.case(str(x.dtype).removeprefix("torch."), M=x.shape[0], N=x.shape[1]))
     expected = Expected(definition, [x.clone()])
     [marked] = marked_inputs(["x"], [x])
-    preparer = preparer_of(definition, operator.providers[provider], {})
+    preparer = Preparer(definition, operator.providers[provider], {})
     return run_checked(expected, preparer, [marked.tensor], Device()).wrong or marked.fault()
 
 

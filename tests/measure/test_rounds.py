@@ -60,9 +60,9 @@ def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: 
     measure = Measure(timer="do_bench" if tick_ms else "graph", cache="cold", **given)
     instruments = MadeUpInstruments()
     steps = Steps(instruments.device, lambda event: None, UNGUARDED)
-    experiment = Experiment(instruments, steps, measure, 0)
-    case, inputs = Case("softmax", {"M": 4}, "float32"), SharedInputs(["x"], (torch.zeros(1),))
-    experiment.time(contenders, case, baseline=contenders[0], inputs=inputs)
+    experiment = Experiment(instruments, steps, measure, 0, Case("softmax", {"M": 4}, "float32"))
+    experiment.shared, experiment.baseline = SharedInputs(["x"], (torch.zeros(1),)), contenders[0]
+    experiment.time(contenders)
 
 
 def test_a_contender_warms_up_in_its_first_round_only() -> None:

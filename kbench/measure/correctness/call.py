@@ -74,40 +74,168 @@ ONE_BACKWARD = "its backward pass changes in place what its forward pass saved"
 ONE_BACKWARD_REMEDY = "measure it in mode full"
 """The backward pass of such a function works once. Mode full has a forward pass before each of them."""
 
-Preparer = Callable[[Sequence[Tensor], Shapes], Call]
-"""Prepares a call on inputs. The shapes are those of the outputs of the mode, in order."""
+Passes = tuple[Callable[[], tuple[Any, tuple[Any, ...]]], Callable[..., Any]]
+"""A function that returns what the forward function returns, and what the backward pass gets from it; and a function that gets
+this and returns the gradients."""
 
 
-def preparer_of(definition: Definition, provider: Provider, params: Mapping[str, Value]) -> Preparer:
-    """The preparer of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises,
+class Preparer:
+    """Prepares calls of a provider for a case. Builds the provider if it is a factory. Raises whatever the provider raises,
     WrongArguments, and Unsupported if it cannot compute gradients."""
-    operator, case = definition.operator, definition.case
-    forward = provider.bind(case, params)
-    if not provider.factory:
-        _check_arguments(forward, operator.inputs, provider.out)
-    if case.mode == FORWARD:
-        return partial(_prepare_forward, definition, provider, forward)
-    arguments = [*(f"d_{name}" for name in operator.output_gradients(case)), *operator.inputs]
-    if case.mode == FULL and (full := provider.full):
-        count, both_passes = len(operator.inputs), full.bind(case, params)
-        _check_arguments(both_passes, arguments)
-        return lambda inputs, shapes: _gradient_call(
-            definition, partial(both_passes, *inputs[count:], *inputs[:count]), full.mutates, inputs
+
+    def __init__(self, definition: Definition, provider: Provider, params: Mapping[str, Value]) -> None:
+        operator, case = definition.operator, definition.case
+        self._definition, self._provider = definition, provider
+        self._count = len(operator.inputs)
+        self._forward = provider.bind(case, params)
+        self._kernel: Callable[..., Any] | None = None  # of the backward pass, or of both
+        self._holds: Mapping[str, str] = {}  # the inputs that hold the gradient of an input after the kernel
+        if not provider.factory:
+            _check_arguments(self._forward, operator.inputs, provider.out)
+        if case.mode == FORWARD:
+            return
+        self._both_passes = case.mode == FULL and provider.full is not None
+        self._saves = None if self._both_passes else provider.bind_saves(case, params)
+        if kernel := provider.full if self._both_passes else provider.backward:
+            self._kernel, self._holds = kernel.bind(case, params), kernel.mutates
+            gradients = [f"d_{name}" for name in operator.output_gradients(case)]
+            _check_arguments(self._kernel, [*gradients, *operator.inputs, *(["saved"] if self._saves else [])])
+        self._needs_forward = not self._kernel or bool(self._saves) or case.mode == FULL
+        in_place = not self._both_passes and (provider.mutates or provider.out)
+        if in_place and self._needs_forward and not callable(self._saves):
+            raise Unsupported(
+                "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return "
+                "new tensors, or register a backward kernel with a function as saves=, or a function for both passes (full)"
+            )
+
+    def __call__(self, inputs: Sequence[Tensor], shapes: Shapes) -> Call:
+        """A call on inputs. The shapes are those of the outputs of the mode, in order. The forward pass runs here in mode
+        `backward`, and in the timed call in mode `full`."""
+        mode = self._definition.case.mode
+        if mode == FORWARD:
+            return self._forward_call(inputs, shapes)
+        pass_forward, pass_backward = self._kernel_passes(inputs) if self._kernel else self._autograd_passes(inputs)
+        if self._both_passes:
+            return self._gradient_call(pass_backward, inputs)
+        if mode == BACKWARD:
+            saved = pass_forward()[1] if self._needs_forward else ()
+            return self._gradient_call(partial(pass_backward, *saved), inputs)
+
+        def full() -> tuple[Any, Any]:
+            returned, saved = pass_forward()
+            return returned, pass_backward(*saved)
+
+        return self._gradient_call(full, inputs)
+
+    def _forward_call(self, inputs: Sequence[Tensor], shapes: Shapes) -> Call:
+        operator, outputs, mutates = self._definition.operator, self._definition.outputs, self._provider.mutates
+        placed = {
+            output.name: torch.empty(shape, dtype=output.dtype, device=inputs[0].device)
+            for output, shape in zip(outputs, shapes, strict=True)
+            if output.name in self._provider.out
+        }
+        run = partial(self._forward, *inputs, **placed)
+        by_input = dict(zip(operator.inputs, inputs, strict=True))
+        placed |= {output: by_input[name] for name, output in mutates.items()}
+        call = Call(run, partial(_with_placed, list(operator.outputs), placed), mutates, tuple(placed.values()))
+        call.spoil(inputs)
+        return call
+
+    def _autograd_passes(self, inputs: Sequence[Tensor]) -> Passes:
+        """Differentiates the forward function with autograd. The graph is kept, and nothing is accumulated."""
+        operator, called = self._definition.operator, False
+        received, named = inputs[self._count :], zip(operator.inputs, inputs[: self._count], strict=True)
+        leaves = {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
+        _keep_graphs()
+
+        def pass_forward() -> tuple[Any, tuple[Any, ...]]:
+            with torch.enable_grad():
+                returned = self._forward(*leaves.values())
+            return returned, (self._differentiable(returned, received),)
+
+        def pass_backward(outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+            nonlocal called
+            try:
+                gradients = torch.autograd.grad(
+                    outputs,
+                    [leaves[name] for name in operator.gradients],
+                    received,
+                    retain_graph=True,
+                    materialize_grads=True,  # an input that a case does not use has a gradient of zeros
+                )
+            except RuntimeError as error:
+                if called and CHANGED_SAVED_TENSOR in str(error):
+                    raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
+                raise
+            called = True
+            return gradients
+
+        return pass_forward, pass_backward
+
+    def _differentiable(self, returned: Any, received: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs that have gradients. Raises Misdelivery if one of them does not fit its gradient, and Unsupported if
+        autograd cannot differentiate it."""
+        operator = self._definition.operator
+        by_name = self._outputs_by_name(returned)
+        names = operator.output_gradients(self._definition.case)
+        for name, gradient in zip(names, received, strict=True):
+            x = by_name[name]
+            if not isinstance(x, Tensor):
+                raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
+            if (x.shape, x.dtype) != (gradient.shape, gradient.dtype):
+                is_, must = (f"shape {tuple(y.shape)} and {dtype_name(y.dtype)}" for y in (x, gradient))
+                raise Misdelivery(f"returned {is_} for {name}, expected {must}")
+            if not x.requires_grad:
+                output = f"output {name} of its forward function" if len(names) > 1 else "its forward function"
+                raise Unsupported(f"{output} is not differentiable, and the provider has no backward kernel")
+        return [by_name[name] for name in names]
+
+    def _kernel_passes(self, inputs: Sequence[Tensor]) -> Passes:
+        assert self._kernel
+        forward_inputs = inputs[: self._count]
+        return partial(self._pass_forward, forward_inputs), partial(
+            self._kernel, *inputs[self._count :], *forward_inputs
         )
-    saves = provider.bind_saves(case, params)
-    passes_of: Callable[[Sequence[Tensor]], Passes] = partial(_autograd_passes, definition, forward)
-    holds: Mapping[str, str] = {}
-    if provider.backward:
-        kernel, holds = provider.backward.bind(case, params), provider.backward.mutates
-        _check_arguments(kernel, [*arguments, *(["saved"] if saves else [])])
-        passes_of = partial(_kernel_passes, definition, saves, forward, kernel)
-    needs_forward = not provider.backward or bool(saves) or case.mode == FULL
-    if needs_forward and not callable(saves) and (provider.mutates or provider.out):
-        raise Unsupported(
-            "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
-            "tensors, or register a backward kernel with a function as saves=, or a function for both passes (full)"
-        )
-    return partial(_prepare_gradients, definition, passes_of, needs_forward, holds)
+
+    def _pass_forward(self, inputs: Sequence[Tensor]) -> tuple[Any, tuple[Any, ...]]:
+        """A backward kernel gets nothing from the forward pass, some outputs, or what the function `saves` returns."""
+        if callable(self._saves):
+            outputs_and_saved = values_of(self._saves(*inputs))
+            if len(outputs_and_saved) != 2:
+                raise TypeError(
+                    "the function given as saves= must return two values, (outputs, saved), but it returned "
+                    f"{plural(len(outputs_and_saved), 'value')}; put several outputs or several saved tensors into a tuple of "
+                    "their own: return y, (mean, rstd)"
+                )
+            return outputs_and_saved[0], (outputs_and_saved[1],)
+        returned = self._forward(*inputs)
+        if self._saves is None:
+            return returned, ()
+        by_name = self._outputs_by_name(returned)
+        return returned, (tuple(by_name[name] for name in self._saves),)
+
+    def _outputs_by_name(self, returned: Any) -> dict[str, Any]:
+        names = tuple(self._definition.operator.outputs)
+        return dict(zip(names, _several(names, returned), strict=True))
+
+    def _gradient_call(self, run: Callable[[], Any], inputs: Sequence[Tensor]) -> Call:
+        """A call that returns the gradients or, in mode `full`, the outputs and the gradients."""
+        by_name = dict(zip(self._definition.input_names, inputs, strict=True))
+        mutates = {name: f"gradient of {gradient}" for name, gradient in self._holds.items()}
+        placed = {gradient: by_name[name] for name, gradient in mutates.items()}
+        gradients = [f"gradient of {name}" for name in self._definition.operator.gradients]
+
+        def deliver(returned: Any) -> Sequence[Any]:
+            if self._definition.case.mode == BACKWARD:
+                return _with_placed(gradients, placed, returned)
+            passes = values_of(returned)
+            if len(passes) != 2:
+                raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
+            outputs = self._outputs_by_name(passes[0]).values()
+            outputs_and_gradients = [x.detach() if isinstance(x, Tensor) else x for x in outputs]
+            return [*outputs_and_gradients, *_with_placed(gradients, placed, passes[1])]
+
+        return Call(run, deliver, mutates, tuple(placed.values()))
 
 
 def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
@@ -133,22 +261,6 @@ def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], b
         raise WrongArguments(f"{name}: {error} at {Path(written_at(bound.func)).name}; {advice}") from None
 
 
-def _prepare_forward(
-    definition: Definition, provider: Provider, forward: Callable[..., Any], inputs: Sequence[Tensor], shapes: Shapes
-) -> Call:
-    names = list(definition.operator.outputs)
-    forms = dict(zip(names, zip(shapes, definition.outputs, strict=True), strict=True))
-    placed = {
-        name: torch.empty(forms[name][0], dtype=forms[name][1].dtype, device=inputs[0].device) for name in provider.out
-    }
-    run = partial(forward, *inputs, **placed)
-    by_input = dict(zip(definition.operator.inputs, inputs, strict=True))
-    placed |= {output: by_input[name] for name, output in provider.mutates.items()}
-    call = Call(run, partial(_with_placed, names, placed), provider.mutates, tuple(placed.values()))
-    call.spoil(inputs)
-    return call
-
-
 def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: Any) -> Sequence[Any]:
     """The values of these names: those that a function returned, and the tensors that hold one afterwards. Raises
     Misdelivery."""
@@ -163,138 +275,6 @@ def _returns_only(returned: Any, destinations: Iterable[Tensor]) -> bool:
     """Whether a function returned nothing, or only tensors that hold an output anyway, as `torch.add(..., out=y)` does."""
     values = () if returned is None else values_of(returned)
     return all(any(value is tensor for tensor in destinations) for value in values)
-
-
-Passes = tuple[Callable[[], tuple[Any, tuple[Any, ...]]], Callable[..., Any]]
-"""A function that returns what the forward function returns, and what the backward pass gets from it; and a function that gets
-this and returns the gradients."""
-
-
-def _prepare_gradients(
-    definition: Definition,
-    passes_of: Callable[[Sequence[Tensor]], Passes],
-    needs_forward: bool,
-    holds: Mapping[str, str],
-    inputs: Sequence[Tensor],
-    shapes: Shapes,
-) -> Call:
-    """The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
-    pass_forward, pass_backward = passes_of(inputs)
-    if definition.case.mode == BACKWARD:
-        saved = pass_forward()[1] if needs_forward else ()
-        return _gradient_call(definition, partial(pass_backward, *saved), holds, inputs)
-
-    def full() -> tuple[Any, Any]:
-        returned, saved = pass_forward()
-        return returned, pass_backward(*saved)
-
-    return _gradient_call(definition, full, holds, inputs)
-
-
-def _autograd_passes(definition: Definition, forward: Callable[..., Any], inputs: Sequence[Tensor]) -> Passes:
-    """Differentiates the forward function with autograd. The graph is kept, and nothing is accumulated."""
-    operator, count, called = definition.operator, len(definition.operator.inputs), False
-    received, named = inputs[count:], zip(operator.inputs, inputs[:count], strict=True)
-    leaves = {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
-    _keep_graphs()
-
-    def pass_forward() -> tuple[Any, tuple[Any, ...]]:
-        with torch.enable_grad():
-            returned = forward(*leaves.values())
-        return returned, (_differentiable(definition, returned, received),)
-
-    def pass_backward(outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        nonlocal called
-        try:
-            gradients = torch.autograd.grad(
-                outputs,
-                [leaves[name] for name in operator.gradients],
-                received,
-                retain_graph=True,
-                materialize_grads=True,  # an input that a case does not use has a gradient of zeros
-            )
-        except RuntimeError as error:
-            if called and CHANGED_SAVED_TENSOR in str(error):
-                raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
-            raise
-        called = True
-        return gradients
-
-    return pass_forward, pass_backward
-
-
-def _differentiable(definition: Definition, returned: Any, received: Sequence[Tensor]) -> list[Tensor]:
-    """The outputs that have gradients. Raises Misdelivery if one of them does not fit its gradient, and Unsupported if autograd
-    cannot differentiate it."""
-    names = tuple(definition.operator.outputs)
-    by_name = dict(zip(names, _several(names, returned), strict=True))
-    received_by_name = dict(zip(definition.operator.output_gradients(definition.case), received, strict=True))
-    for name, gradient in received_by_name.items():
-        x = by_name[name]
-        if not isinstance(x, Tensor):
-            raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
-        if (x.shape, x.dtype) != (gradient.shape, gradient.dtype):
-            is_, must = (f"shape {tuple(y.shape)} and {dtype_name(y.dtype)}" for y in (x, gradient))
-            raise Misdelivery(f"returned {is_} for {name}, expected {must}")
-        if not x.requires_grad:
-            subject = "its forward function is"
-            if len(received_by_name) > 1:
-                subject = f"output {name} of its forward function is"
-            raise Unsupported(f"{subject} not differentiable, and the provider has no backward kernel")
-    return [by_name[name] for name in received_by_name]
-
-
-def _kernel_passes(
-    definition: Definition,
-    saves: tuple[str, ...] | Callable[..., Any] | None,
-    forward: Callable[..., Any],
-    kernel: Callable[..., Any],
-    inputs: Sequence[Tensor],
-) -> Passes:
-    """Calls a backward kernel. From the forward pass it gets nothing, some outputs, or what the function `saves` returns."""
-    outputs, count = tuple(definition.operator.outputs), len(definition.operator.inputs)
-    forward_inputs = inputs[:count]
-
-    def pass_forward() -> tuple[Any, tuple[Any, ...]]:
-        if callable(saves):
-            outputs_and_saved = values_of(saves(*forward_inputs))
-            if len(outputs_and_saved) != 2:
-                raise TypeError(
-                    "the function given as saves= must return two values, (outputs, saved), but it returned "
-                    f"{plural(len(outputs_and_saved), 'value')}; put several outputs or several saved tensors into a tuple of "
-                    "their own: return y, (mean, rstd)"
-                )
-            return outputs_and_saved[0], (outputs_and_saved[1],)
-        returned = forward(*forward_inputs)
-        if saves is None:
-            return returned, ()
-        by_name = dict(zip(outputs, _several(outputs, returned), strict=True))
-        return returned, (tuple(by_name[name] for name in saves),)
-
-    return pass_forward, partial(kernel, *inputs[count:], *forward_inputs)
-
-
-def _gradient_call(
-    definition: Definition, run: Callable[[], Any], holds: Mapping[str, str], inputs: Sequence[Tensor]
-) -> Call:
-    """A call that returns the gradients or, in mode `full`, the outputs and the gradients. `holds` names the tensors that hold
-    the gradient of an input afterwards."""
-    by_name = dict(zip(definition.input_names, inputs, strict=True))
-    mutates = {name: f"gradient of {gradient}" for name, gradient in holds.items()}
-    placed = {gradient: by_name[name] for name, gradient in mutates.items()}
-    gradients = [f"gradient of {name}" for name in definition.operator.gradients]
-
-    def deliver(returned: Any) -> Sequence[Any]:
-        if definition.case.mode == BACKWARD:
-            return _with_placed(gradients, placed, returned)
-        passes = values_of(returned)
-        if len(passes) != 2:
-            raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
-        outputs = _several(tuple(definition.operator.outputs), passes[0])
-        outputs = [x.detach() if isinstance(x, Tensor) else x for x in outputs]
-        return [*outputs, *_with_placed(gradients, placed, passes[1])]
-
-    return Call(run, deliver, mutates, tuple(placed.values()))
 
 
 def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:

@@ -20,7 +20,6 @@ from torch import Tensor
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.definition import Work
-from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
@@ -136,21 +135,17 @@ def _one_after_another(device: Device, call: BenchCall, rep_ms: float) -> float:
 
 class ClosureGroup(Experiment):
     """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
-    before their closure."""
+    before their closure. The baseline is the closure of the first line of a plot."""
 
-    def __init__(self, session: Session, settings: Measure, *, alone: bool = False) -> None:
+    baseline: Closure | None
+
+    def __init__(self, session: Session, settings: Measure, case: Case, *, alone: bool = False) -> None:
         steps = Steps(session.device, session.emit, None)
-        super().__init__(session.instruments, steps, settings, session.number)
+        super().__init__(session.instruments, steps, settings, session.number, case)
         self.sees_launches, self.alone = session.sees_launches, alone
         self.closures: list[Closure] = []
         self.ended: list[Contender] = []
         self._repeat: list[Contender] = []
-
-    @property
-    def baseline(self) -> Closure | None:
-        """The closure of the first line of a plot."""
-        first = [closure for closure in self.closures if closure.index == 0 and not self.alone]
-        return first[0] if first else None
 
     @property
     def contenders(self) -> list[Contender]:
@@ -162,6 +157,8 @@ class ClosureGroup(Experiment):
     def prepare(self, closure: Closure) -> None:
         """Call a closure for the first time, and make it ready to be timed. Raises what it raises, in a step."""
         self.closures.append(closure)
+        if closure.index == 0 and not self.alone:
+            self.baseline = closure
         try:
             closure.run(partial(self._prepare, closure), self.settings.build_timeout_s)
         except BaseException as error:
@@ -206,24 +203,22 @@ class ClosureGroup(Experiment):
 
     # -- timing
 
-    def time_all(self, case: Case) -> None:
+    def time_all(self) -> None:
         """Time the closures that run, and the baseline once more."""
         closures, baseline = [closure for closure in self.closures if closure.running], self.baseline
         if baseline and baseline.running:
             self._repeat.append(repeat(0, baseline))
-        self._time(case, [*closures, *self._repeat], baseline)
+        if closures:
+            self.time([*closures, *self._repeat])
 
-    def _time(self, case: Case, contenders: list[Contender], baseline: Contender | None) -> None:
-        if contenders:
-            self.time(contenders, case, baseline=baseline, inputs=SharedInputs((), ()))
-
-    def _controls(self, case: Case, call_bytes: int) -> list[Contender]:
+    def _controls(self, call_bytes: int) -> list[Contender]:
         """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat.
 
         Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
         """
-        copies = [self.copy(0, case, call_bytes)] if call_bytes else []
-        self._time(case, [control for control in copies if control.running], None)
+        copies = [self.copy(0, call_bytes)] if call_bytes else []
+        if copies and copies[0].running:
+            self.time(copies)
         return [*copies, self.empty(0), *self._repeat]
 
     # -- rows
@@ -237,33 +232,26 @@ class ClosureGroup(Experiment):
             contender.gaps_ms = [ms / units for ms in contender.gaps_ms]
             contender.launch_ms = contender.launch_ms and contender.launch_ms / units
 
-    def rows(self, case: Case) -> list[Row]:
+    def rows(self) -> list[Row]:
         """The rows of the contenders, then the controls. A closure that was timed alone has no baseline, no ceilings, and no
         row of a control."""
         contenders = sorted(self.contenders, key=lambda contender: contender.index)
         baseline = self.baseline
         works = [closure.work for closure in (baseline, *self.closures) if closure and any(closure.work)]
-        call_bytes, flops = works[0] if works else UNCOUNTED
+        work = works[0] if works else UNCOUNTED
         for closure in self.closures:
             closure.moved_bytes = closure.work.call_bytes or None
         timed = any(contender.rounds for contender in contenders)
-        controls = self._controls(case, call_bytes) if timed else []
+        controls = self._controls(work.call_bytes) if timed else []
         if timed and not self.alone:
-            self.measure_ceilings(case, flops)
-        rows = self.make_rows(
-            case,
-            [*contenders, *controls],
-            digest(str(case.key)),
-            call_bytes=call_bytes,
-            flops=flops,
-            shorter=True,  # nobody knows the dtypes of all inputs
-            baseline=baseline,
-            unchecked=True,
-        )
-        if not call_bytes:  # the script does not say how many
+            self.measure_ceilings(work)
+        case_hash = digest(str(self.case.key))
+        # shorter: nobody knows the dtypes of all inputs
+        rows = self.make_rows([*contenders, *controls], case_hash, work, shorter=True, unchecked=True)
+        if not work.call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
-                row.sol = row.sol if flops else None
+                row.sol = row.sol if work.flops else None
         row_of = dict(zip((contender.index for contender in contenders), rows, strict=False))
         for closure in self.closures:
             row = row_of[closure.index]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,22 +57,21 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     closure.call = call
     limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
     sampling = {"rounds": ROUNDS, "warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS}
-    group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), alone=True)
     words = {column: word(text, {}) for column, text in call.words.items()}
     same_calls = (name, *words.values())
     case = Case(session.calls_name, {**words, CALL_ORDER: session.orders[same_calls] + 1}, "float32")
+    group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), case, alone=True)
     try:
         with group.steps.step(closure, "build", LIMIT_S):
             group.prepare(closure)
-        dtype = dtype_of(closure.dtype or torch.get_default_dtype()) or "float32"
-        case = Case(case.operator, case.axes, dtype)
-        group.time_all(case)
+        group.case = replace(case, dtype=dtype_of(closure.dtype or torch.get_default_dtype()) or "float32")
+        group.time_all()
     except DeviceLost:
         if closure.error is None:
             raise
     answer = closure.answer  # a row without a time drops the samples
     session.orders[same_calls] += 1
-    session.emit(Rows(tuple(group.rows(case))))
+    session.emit(Rows(tuple(group.rows())))
     if isinstance(answer, BaseException):
         raise answer
     return answer

@@ -159,14 +159,14 @@ class PointRun:
         self._announce()
         running = self.lines
         while running:
-            group = ClosureGroup(self.session, self.session.settings)
+            group = ClosureGroup(self.session, self.session.settings, self.case)
             self.groups.append(group)
             if len(self.groups) == 1:
                 running = [line for line in running if not self._was_lost(group, line, lost)]
             running = [line for line in running if self._goes_on(group, line)]
             if len(self.groups) == 1:
                 self._find_dtype(group)
-            group.time_all(self.case)
+            group.time_all()
         self._count_work()
         self._number_calls()
         return [row for group in self.groups for row in self._rows(group)]
@@ -190,7 +190,7 @@ class PointRun:
         """A case without an argument for its dtype has that of the largest tensor of its lines."""
         dtypes = [dtype for closure in group.closures if (dtype := dtype_of(closure.dtype))]
         if dtypes and not self._has_dtype:
-            self.case = replace(self.case, dtype=dtypes[0])
+            self.case = group.case = replace(self.case, dtype=dtypes[0])
             self._announce()
 
     def _was_lost(self, group: ClosureGroup, line: Line, lost: Mapping[str, LineDone]) -> bool:
@@ -258,7 +258,7 @@ class PointRun:
     def _rows(self, group: ClosureGroup) -> list[Row]:
         if not group.closures and not group.ended:
             return []
-        rows = group.rows(self.case)
+        rows = group.rows()
         return rows if group is self.groups[0] else [row for row in rows if row.role != Role.CONTROL]
 
 
