@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.measure.scripts.closure_tensors import doubted_bytes, tensor_bytes, tensors_of
+from kbench.measure.scripts.closures import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.columns import argument_columns, word, words_of
 from kbench.measure.scripts.foreign_timers import TIMERS, BenchCall, Timing, replace_timers
 from kbench.measure.scripts.plot import counted_work, divided_by

@@ -373,20 +373,13 @@ def _out_of_order(expected: Expected, outputs: Sequence[Tensor | None], wrong: W
     """What to say of a wrong output that has the expected values of another one. Zeros are right for many outputs."""
     definition, output = expected.definition, wrong.output
     mine = outputs[definition.outputs.index(output)]
-    others = {
-        position: WrongElements(mine, definition.operator, other)
-        for position, (other, x) in enumerate(zip(definition.outputs, outputs, strict=True))
-        if mine is not None and x is not None and other is not output and other.gradient == output.gradient
-        if (x.shape, x.dtype) == (mine.shape, mine.dtype)
-    }
-    if mine is None or not others or wrong.zeros:
+    if mine is None or wrong.zeros or definition.operator.check:
         return ""
-    for part in expected.parts():
-        if part.position in others:
-            for piece in expected.pieces(part):
-                compare_elements(piece, piece.of(mine), others[part.position], expected)
-    name = next((other.output.name for other in others.values() if not other.count), None)
-    if name is None:
-        return ""
-    order = ", ".join(other.name for other in definition.outputs if other.gradient == output.gradient)
-    return f"; {output.name} holds the expected values of {name}; return the outputs in the order {order}"
+    for position, (other, x) in enumerate(zip(definition.outputs, outputs, strict=True)):
+        if x is None or other is output or other.gradient != output.gradient:
+            continue
+        moved = [mine if place == position else None for place in range(len(outputs))]
+        if (x.shape, x.dtype) == (mine.shape, mine.dtype) and not compared(expected, moved).wrong:
+            order = ", ".join(other.name for other in definition.outputs if other.gradient == output.gradient)
+            return f"; {output.name} holds the expected values of {other.name}; return the outputs in the order {order}"
+    return ""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from kbench.kernels import cuda_driver
 from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, MemoryOperation
 from kbench.text.printable import REASON_LIMIT, printable
 
@@ -18,12 +19,10 @@ _KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
 _STATIC_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
 """CUfunction_attribute."""
 
-
 _LIMITS = {
     "multiprocessors": 16, "threads": 39, "shared_bytes": 81, "registers": 82, "blocks": 106, "reserved_shared_bytes": 111,
 }  # fmt: skip
 """CUdevice_attribute, for the fields of DeviceLimits."""
-
 
 NAME_CHARACTERS = 300
 """Of the name of a kernel. Templates have names of thousands of characters."""
@@ -67,47 +66,47 @@ class _FillParams(ctypes.Structure):
     ]  # fmt: skip
 
 
-def read_graph(library: ctypes.CDLL, graph: int, code_of: CodeOf) -> Iterator[KernelLaunch | MemoryOperation]:
+def read_graph(graph: int, code_of: CodeOf) -> Iterator[KernelLaunch | MemoryOperation]:
     """What the nodes of a graph do, given by its handle, in the order of their capture, those of graphs inside the graph
-    included. `library` is libcuda. Raises RuntimeError if the driver refuses."""
+    included. Raises RuntimeError if the driver refuses."""
     count = c_size_t()
-    _call(library, "cuGraphGetNodes", c_void_p(graph), None, byref(count))
+    _call("cuGraphGetNodes", c_void_p(graph), None, byref(count))
     nodes = (c_void_p * count.value)()
-    _call(library, "cuGraphGetNodes", c_void_p(graph), nodes, byref(count))
+    _call("cuGraphGetNodes", c_void_p(graph), nodes, byref(count))
     for node in nodes:
         kind = c_int()
-        _call(library, "cuGraphNodeGetType", c_void_p(node), byref(kind))
+        _call("cuGraphNodeGetType", c_void_p(node), byref(kind))
         if kind.value == _KERNEL:
-            yield _launch(library, node, code_of)
+            yield _launch(node, code_of)
         elif kind.value == _MEMCPY:
             copy = _CopyParams()
-            _call(library, "cuGraphMemcpyNodeGetParams", c_void_p(node), byref(copy))
+            _call("cuGraphMemcpyNodeGetParams", c_void_p(node), byref(copy))
             yield MemoryOperation("memcpy", copy.width * copy.height * copy.depth)
         elif kind.value == _MEMSET:
             fill = _FillParams()
-            _call(library, "cuGraphMemsetNodeGetParams", c_void_p(node), byref(fill))
+            _call("cuGraphMemsetNodeGetParams", c_void_p(node), byref(fill))
             yield MemoryOperation("memset", fill.elementSize * fill.width * fill.height)
         elif kind.value == _CHILD:
             child = c_void_p()
-            _call(library, "cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
-            yield from read_graph(library, child.value or 0, code_of)
+            _call("cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
+            yield from read_graph(child.value or 0, code_of)
 
 
-def _launch(library: ctypes.CDLL, node: Any, code_of: CodeOf) -> KernelLaunch:
+def _launch(node: Any, code_of: CodeOf) -> KernelLaunch:
     params, name, blocks = _KernelParams(), ctypes.c_char_p(), c_int()
-    _call(library, "cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
+    _call("cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
     function = c_void_p(params.func)
     if not params.func:  # a kernel of a library that belongs to no context yet
-        _call(library, "cuKernelGetFunction", byref(function), c_void_p(params.kern))
-    _call(library, "cuFuncGetName", byref(name), function)
+        _call("cuKernelGetFunction", byref(function), c_void_p(params.kern))
+    _call("cuFuncGetName", byref(name), function)
 
     def attribute(number: int) -> int:
         value = c_int()
-        _call(library, "cuFuncGetAttribute", byref(value), c_int(number), function)
+        _call("cuFuncGetAttribute", byref(value), c_int(number), function)
         return value.value
 
     x, y, z = params.block
-    error = library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    error = _driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
         byref(blocks), function, c_int(x * y * z), c_size_t(params.sharedMemBytes)
     )
     symbol = (name.value or b"").decode("utf-8", "replace")
@@ -125,20 +124,26 @@ def _launch(library: ctypes.CDLL, node: Any, code_of: CodeOf) -> KernelLaunch:
     return KernelLaunch(kernel, grid, block, params.sharedMemBytes, blocks_per_sm)
 
 
-def device_limits(library: ctypes.CDLL) -> DeviceLimits:
+def device_limits() -> DeviceLimits:
     """What a multiprocessor of the current device holds. Raises RuntimeError if the driver refuses."""
     device, value = c_int(), c_int()
-    _call(library, "cuCtxGetDevice", byref(device))
+    _call("cuCtxGetDevice", byref(device))
     limits = {}
     for name, attribute in _LIMITS.items():
-        _call(library, "cuDeviceGetAttribute", byref(value), c_int(attribute), device)
+        _call("cuDeviceGetAttribute", byref(value), c_int(attribute), device)
         limits[name] = value.value
     return DeviceLimits(**limits)
 
 
-def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
+def _driver() -> ctypes.CDLL:
+    driver = cuda_driver.library()
+    assert driver  # on NVIDIA devices only
+    return driver
+
+
+def _call(name: str, *arguments: Any) -> None:
     try:
-        function = getattr(library, name)
+        function = getattr(_driver(), name)
     except AttributeError:
         raise RuntimeError(f"the driver has no function {name}; it needs CUDA 12.3 or newer") from None
     if error := function(*arguments):

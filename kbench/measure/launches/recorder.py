@@ -7,7 +7,6 @@ later calls.
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,6 @@ from typing import Any
 
 import torch
 
-from kbench.kernels import cuda_driver
 from kbench.launches.launched_call import DeviceLimits, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import device_limits, read_graph
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
@@ -56,13 +54,7 @@ class LaunchRecorder:
     @cached_property
     def limits(self) -> DeviceLimits:
         """What a multiprocessor of the device holds. Raises RuntimeError."""
-        return device_limits(self._driver)
-
-    @cached_property
-    def _driver(self) -> ctypes.CDLL:
-        driver = cuda_driver.library()
-        assert driver  # it works on NVIDIA devices only
-        return driver
+        return device_limits()
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
@@ -82,7 +74,7 @@ class LaunchRecorder:
             return self._failed(error, peak)
         try:
             machine_code = MachineCode(self._triton, packages)
-            launched = launched_call(read_graph(self._driver, graph.raw_cuda_graph(), cache(machine_code.of)))
+            launched = launched_call(read_graph(graph.raw_cuda_graph(), cache(machine_code.of)))
             _ = self.limits  # asked for here, so that a driver that does not answer costs no row
             return Recorded(launched, peak, code_files=machine_code.files)
         except Exception as error:  # noqa: BLE001  the row is complete without its kernels, whatever goes wrong here

@@ -25,7 +25,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
 from kbench.measure.rows import time_of
-from kbench.measure.scripts.closure_tensors import doubted_bytes, tensor_bytes, tensors_of
+from kbench.measure.scripts.closures import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
 from kbench.measure.scripts.session import Session
