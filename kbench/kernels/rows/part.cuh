@@ -25,21 +25,6 @@ struct Shape {
   static constexpr int thread_edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;
 };
 
-// The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
-// a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 8, and with
-// KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if a cluster
-// could not hold the row otherwise.
-template <typename S, int PACKS = S::packs>
-struct Bounds {
-  static constexpr int threads = S::group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : 256;
-  static constexpr int blocks = S::group     ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
-                                : S::keep    ? 2
-                                : PACKS <= 2 ? 4
-                                : PACKS <= 4 ? 3
-                                : PACKS <= 8 ? 1
-                                             : (sizeof(typename S::T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3);
-};
-
 // The 16-byte accesses of a row: `head` elements before the first multiple of 16 bytes, then `packs` accesses, then the
 // rest. The elements outside the accesses are fewer than two accesses hold; thread i of the row takes the i-th of them.
 template <typename T, int VECTOR, bool EDGES>
@@ -98,6 +83,26 @@ struct Part {
     const int accesses = max(0, min(end - begin, S::width * S::packs));
     return accesses * S::vector + (begin == 0 ? layout.columns - layout.packs * S::vector : 0);
   }
+};
+
+// The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
+// a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 8, and with
+// KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if a cluster
+// could not hold the row otherwise. An operator's Row begins with these limits, and with nothing to do before the row arrives and
+// before an access is written.
+template <typename S, int PACKS = S::packs>
+struct Bounds {
+  static constexpr int threads = S::group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : 256;
+  static constexpr int blocks = S::group     ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
+                                : S::keep    ? 2
+                                : PACKS <= 2 ? 4
+                                : PACKS <= 4 ? 3
+                                : PACKS <= 8 ? 1
+                                             : (sizeof(typename S::T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3);
+
+  template <typename Arguments>
+  __device__ __forceinline__ void begin(const Arguments&, const Part<S>&) {}
+  __device__ __forceinline__ void prepare(int, const Part<S>&) {}
 };
 
 // Calls function(element) with each element of the accesses of a thread, in fp32; and the same for those outside them.

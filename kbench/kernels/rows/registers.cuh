@@ -6,13 +6,12 @@
 //   inputs, outputs    how many matrices it reads and writes
 //   kPadding           what an element beyond the end of a row counts as
 //   Arguments          what else it needs, in the memory of the host
-//   Row<Shape>         what a thread computes of a row, in this order:
+//   Row<Shape>         what a thread computes of a row, in this order. Bounds has a default of those with a star
 //     Total            see exchange.cuh
-//     threads, blocks  limits of registers, see Bounds
+//     threads, blocks  limits of registers*
 //     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
-//     begin(arguments, part)               before the elements arrive
-//     prepare(p, part)                     if it exists: before the access p - 1 is written; for 0, before the totals are
-//                                          exchanged
+//     begin(arguments, part)*              before the elements arrive
+//     prepare(p, part)*                    before the access p - 1 is written; for 0, before the totals are exchanged
 //     Total reduce(packs, edges, part)     the total of the elements that a warp or a group of threads holds
 //     finish(total, columns, number)       with the total of the row, and the row's number
 //     write(place, in, out)                COUNT elements of each input in, and of each output, in fp32. `place` is
@@ -41,13 +40,6 @@ struct InEdge {
 
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 using RowOf = typename Op::template Row<Shape<T, VECTOR, PACKS, GROUP, EDGES, KEEP>>;
-
-template <typename Row, typename Part>
-__device__ __forceinline__ auto prepare(Row& row, int p, const Part& part, int) -> decltype(row.prepare(p, part)) {
-  row.prepare(p, part);
-}
-template <typename Row, typename Part>
-__device__ __forceinline__ void prepare(Row&, int, const Part&, long) {}
 
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
@@ -92,7 +84,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   Row row;
   row.begin(arguments, part);
   Total total = row.reduce(packs, edges, part);
-  prepare(row, 0, part, 0);
+  row.prepare(0, part);
   if constexpr (!S::group && kExchanged<Total>) {
     __shared__ Total totals[max_threads / kWarpSize * (S::cluster ? kMaxCluster : 1)];
     total = exchange<S::cluster, max_threads>(total, totals, &barrier);
@@ -112,7 +104,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   }
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
-    if (p + 1 < PACKS) prepare(row, p + 1, part, 0);
+    if (p + 1 < PACKS) row.prepare(p + 1, part);
     if (part.has(p)) {
       float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
 #pragma unroll
@@ -187,7 +179,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     row.finish(total, columns, number);
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
-      prepare(row, p, part, 0);
+      row.prepare(p, part);
       if (part.has(p)) {
         float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
 #pragma unroll

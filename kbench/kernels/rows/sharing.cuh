@@ -220,11 +220,6 @@ constexpr auto norm_ways() {
 // The options of a kernel that `launch_rows` launches: a Sharing in blocks, which the caller requests in place of the table's.
 #define KBENCH_ROW_OPTIONS "packs=0", "blocks=0"
 
-// Whether an address is as far beyond a multiple of 16 bytes as another.
-inline bool as_aligned(const void* a, const void* b) {
-  return (reinterpret_cast<std::uintptr_t>(a) - reinterpret_cast<std::uintptr_t>(b)) % 16 == 0;
-}
-
 template <int VECTOR, int PACKS, typename T, typename Op>
 cudaError_t launch_twice(const RowsCall<T, Op>& call) {
   return launch(rows_read_twice<T, VECTOR, PACKS, Op>, call.rows, kMaxThreads, call.stream, call.matrices, call.arguments,
@@ -259,9 +254,10 @@ cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::i
   const auto& m = call.matrices;
   bool aligned = call.columns % V == 0 && aligned16(m.in[0]), alike = true;
   for (const void* vector : vectors) aligned &= aligned16(vector);
+  const auto beyond = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16; };
   const auto look = [&](const void* address, std::int64_t stride) {
     aligned &= aligned16(address) && (stride % V == 0 || call.rows == 1);
-    alike &= as_aligned(address, m.in[0]) && ((stride - m.in_stride[0]) % V == 0 || call.rows == 1);
+    alike &= beyond(address) == beyond(m.in[0]) && ((stride - m.in_stride[0]) % V == 0 || call.rows == 1);
   };
   for (int i = 0; i < Op::inputs; ++i) look(m.in[i], m.in_stride[i]);
   for (int o = 0; o < Op::outputs; ++o) look(m.out[o], m.out_stride[o]);

@@ -140,9 +140,6 @@ struct SoftmaxRow : Bounds<S> {
   float shrink;      // the scale as an exponent: one operation less per element
   Total total;
 
-  template <typename Arguments>
-  __device__ __forceinline__ void begin(const Arguments&, const Part<S>&) {}
-
   __device__ __forceinline__ Total reduce(const Pack<T, S::vector> (&packs)[1][S::packs],
                                           const float (&edges)[1][S::thread_edges + 1], const Part<S>&) {
     PackMax<T, S::vector> packs_max;

@@ -110,8 +110,6 @@ struct SoftmaxBackward {
     static constexpr int kept = 0;
     float sum;
 
-    __device__ __forceinline__ void begin(const Arguments&, const Part<S>&) {}
-
     template <typename Packs, typename Edges>
     __device__ __forceinline__ Sum reduce(const Packs& packs, const Edges& edges, const Part<S>&) {
       float products = 0.0f;
