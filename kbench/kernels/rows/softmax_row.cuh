@@ -93,20 +93,19 @@ struct PackMax {
   __device__ __forceinline__ float get() const { return value; }
 };
 
-__device__ __forceinline__ __half2 max2(__half2 a, __half2 b) { return __hmax2(a, b); }
-__device__ __forceinline__ __nv_bfloat162 max2(__nv_bfloat162 a, __nv_bfloat162 b) { return __hmax2(a, b); }
 __device__ __forceinline__ float2 to_float2(__half2 a) { return __half22float2(a); }
 __device__ __forceinline__ float2 to_float2(__nv_bfloat162 a) { return __bfloat1622float2(a); }
 
-template <typename T, typename T2, int VECTOR>
+// Two elements at a time in 16 bits.
+template <typename T, typename T2>
 struct PairMax {
   T2 value = {from_float<T>(-INFINITY), from_float<T>(-INFINITY)};
 
-  __device__ __forceinline__ void add(const Pack<T, VECTOR>& pack) {
-    T2 pairs[VECTOR / 2];
+  __device__ __forceinline__ void add(const Pack<T, 8>& pack) {
+    T2 pairs[4];
     memcpy(pairs, pack.values, sizeof pairs);
 #pragma unroll
-    for (int v = 0; v < VECTOR / 2; ++v) value = max2(value, pairs[v]);
+    for (int v = 0; v < 4; ++v) value = __hmax2(value, pairs[v]);
   }
   __device__ __forceinline__ float get() const {
     const float2 both = to_float2(value);
@@ -115,10 +114,9 @@ struct PairMax {
 };
 
 template <>
-struct PackMax<__half, 8> : PairMax<__half, __half2, 8> {};
+struct PackMax<__half, 8> : PairMax<__half, __half2> {};
 template <>
-struct PackMax<__nv_bfloat16, 8> : PairMax<__nv_bfloat16, __nv_bfloat162, 8> {};
-
+struct PackMax<__nv_bfloat16, 8> : PairMax<__nv_bfloat16, __nv_bfloat162> {};
 
 // fp32 exponentials replace the elements. 16-bit rows keep the elements, in half the registers, and compute every
 // exponential twice. They keep the exponentials with KEEP, and if a thread has few elements.
