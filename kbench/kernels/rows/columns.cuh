@@ -1,10 +1,10 @@
-// Vectors with an element for each column, such as the weights of a norm. The rows that a multiprocessor computes share
-// them, so they mostly come from its cache.
+// Operators with vectors that have an element for each column, such as the weights of a norm: how a thread gets its elements,
+// and who shares a row. The rows that a multiprocessor computes share the vectors, so they mostly come from its cache.
 #pragma once
 
 #include <type_traits>
 
-#include "registers.cuh"
+#include "sharing.cuh"
 
 namespace kbench {
 
@@ -85,5 +85,86 @@ struct Columns {
     return part.has_edge(e) ? to_float(__ldg(values + part.edge[e])) : 0.0f;
   }
 };
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Who shares a row. The lines were measured on an H200.
+
+// As many blocks as have slices of at least this many bytes.
+inline int blocks_of_at_least(std::int64_t slice, std::int64_t bytes) {
+  int blocks = 1;
+  while (2 * blocks * slice <= bytes && blocks < device().largest_cluster) blocks *= 2;
+  return blocks;
+}
+
+// Each block of a row fetches its part of the vectors while the row is on its way, or while it is written.
+inline Sharing share_norm(const Rows& rows, int vectors) {
+  const int inputs = rows.inputs;
+  if (const Sharing sharing = share_short_row(rows, kLongestShort); sharing.packs) return sharing;
+  const std::int64_t row = rows.bytes, total = rows.count * row;
+  if (total <= 4 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
+    if (rows.count <= 16 && row <= 16 * kKiB) return {0, 1, blocks_of_at_most(4 * kKiB, rows.all_inputs()), true};
+    if (row <= 16 * kKiB) return {0, row <= 4 * kKiB ? 1 : 2, 1, true};
+    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_most(4 * kKiB, row), true};
+  }
+  if (row <= 6 * kKiB / inputs) return {0, 2 / inputs, 1};
+  if (inputs == 2) {
+    if (row < 8 * kKiB) return {0, 2, 1};
+    if (row <= 16 * kKiB) return {0, 4, 1};
+    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_least(8 * kKiB, row), true};
+    return {0, 4, blocks_of_at_most(16 * kKiB, row)};
+  }
+  if (total <= 8 * kMiB && row <= 8 * kKiB) return {0, 2, 1, vectors == 1};
+  if (row <= 16 * kKiB) return {0, 4, 1};
+  // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
+  if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1};
+  if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row)};
+  return {0, 8, blocks_of_at_most(32 * kKiB, row)};
+}
+
+// The same where norm_ways has fewer ways: for rows that begin anywhere, and for vectors in fp32 beside rows in 16 bits, which
+// have the bytes of two vectors in 16 bits.
+template <bool MIXED>
+Sharing share_norm_of(const Rows& rows) {
+  const Sharing sharing = share_norm(rows, MIXED ? 2 : rows.vectors);
+  const std::int64_t row = rows.bytes;
+  if (!MIXED && !rows.edges) return sharing;
+  if (sharing.group) return rows.edges || row > 256 ? Sharing{32, 3, 1} : Sharing{16, 1, 1};
+  if (MIXED && rows.edges) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, row))};
+  if (MIXED && rows.inputs == 1 && !sharing.keep && row > 32 * kKiB) {
+    return {0, rows.vectors == 1 && row <= 128 * kKiB ? 4 : 8, blocks_of_at_most(32 * kKiB, row)};
+  }
+  return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
+}
+
+// Those of share_row with Block<1, true> and Block<2, true>. No model has rows of a norm that begin anywhere. They come from
+// views, and have few ways: each takes time to compile.
+template <int INPUTS, bool MIXED, bool EDGES>
+constexpr auto norm_ways() {
+  if constexpr (MIXED && EDGES) {
+    return Ways<Group<32, 3>, Block<4>>();
+  } else if constexpr (MIXED || EDGES) {
+    constexpr std::conditional_t<EDGES, Ways<Group<32, 3>, Block<2>, Block<4>>,
+                                 Ways<Group<16, 1>, Group<32, 3>, Block<2, true>, Block<2, false, false>, Block<4>>>
+        ways;
+    if constexpr (INPUTS == 1) {
+      return ways + Ways<Block<8>>();
+    } else {
+      return ways;
+    }
+  } else {
+    return row_ways<INPUTS>() + Ways<Block<1, true>, Block<2, true>>();
+  }
+}
+
+// Calls function(zero, mixed) with a zero of x's type. `mixed` is std::true_type for vectors in fp32 beside an x in 16 bits.
+template <typename Function>
+cudaError_t with_types(const Tensor& x, const Tensor& vector, Function function) {
+  return with_type(x.dtype, [&](auto zero) {
+    if constexpr (sizeof zero == 2) {
+      if (vector.dtype == Dtype::float32) return function(zero, std::true_type());
+    }
+    return function(zero, std::false_type());
+  });
+}
 
 }  // namespace kbench

@@ -30,15 +30,10 @@ struct Rows {
 
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-// As many blocks as have slices of at most, or of at least, this many bytes.
+// As many blocks as have slices of at most this many bytes.
 inline int blocks_of_at_most(std::int64_t slice, std::int64_t bytes) {
   int blocks = 1;
   while (blocks * slice < bytes && blocks < device().largest_cluster) blocks *= 2;
-  return blocks;
-}
-inline int blocks_of_at_least(std::int64_t slice, std::int64_t bytes) {
-  int blocks = 1;
-  while (2 * blocks * slice <= bytes && blocks < device().largest_cluster) blocks *= 2;
   return blocks;
 }
 
@@ -76,47 +71,6 @@ inline Sharing share_row(const Rows& rows, int fewest = 8) {
   if (bytes < 16 * kKiB) return {0, 4 / inputs, 1};
   if (bytes <= 64 * kKiB) return {0, 4 / inputs, blocks_of(16 * kKiB)};
   return {0, 8 / inputs, blocks_of(32 * kKiB)};
-}
-
-// For an operator with vectors of the columns, such as weight and bias. Each block of a row fetches its part of the
-// vectors while the row is on its way, or while it is written.
-inline Sharing share_norm(const Rows& rows, int vectors) {
-  const int inputs = rows.inputs;
-  if (const Sharing sharing = share_short_row(rows, kLongestShort); sharing.packs) return sharing;
-  const std::int64_t row = rows.bytes, total = rows.count * row;
-  if (total <= 4 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
-    if (rows.count <= 16 && row <= 16 * kKiB) return {0, 1, blocks_of_at_most(4 * kKiB, rows.all_inputs()), true};
-    if (row <= 16 * kKiB) return {0, row <= 4 * kKiB ? 1 : 2, 1, true};
-    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_most(4 * kKiB, row), true};
-  }
-  if (row <= 6 * kKiB / inputs) return {0, 2 / inputs, 1};
-  if (inputs == 2) {
-    if (row < 8 * kKiB) return {0, 2, 1};
-    if (row <= 16 * kKiB) return {0, 4, 1};
-    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_least(8 * kKiB, row), true};
-    return {0, 4, blocks_of_at_most(16 * kKiB, row)};
-  }
-  if (total <= 8 * kMiB && row <= 8 * kKiB) return {0, 2, 1, vectors == 1};
-  if (row <= 16 * kKiB) return {0, 4, 1};
-  // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
-  if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1};
-  if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row)};
-  return {0, 8, blocks_of_at_most(32 * kKiB, row)};
-}
-
-// The same where norm_ways has fewer ways: for rows that begin anywhere, and for vectors in fp32 beside rows in 16 bits, which
-// have the bytes of two vectors in 16 bits.
-template <bool MIXED>
-Sharing share_norm_of(const Rows& rows) {
-  const Sharing sharing = share_norm(rows, MIXED ? 2 : rows.vectors);
-  const std::int64_t row = rows.bytes;
-  if (!MIXED && !rows.edges) return sharing;
-  if (sharing.group) return rows.edges || row > 256 ? Sharing{32, 3, 1} : Sharing{16, 1, 1};
-  if (MIXED && rows.edges) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, row))};
-  if (MIXED && rows.inputs == 1 && !sharing.keep && row > 32 * kKiB) {
-    return {0, rows.vectors == 1 && row <= 128 * kKiB ? 4 : 8, blocks_of_at_most(32 * kKiB, row)};
-  }
-  return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -185,32 +139,13 @@ cudaError_t launch_way(const RowsCall<T, Op>& call, Sharing sharing, Ways<WAYS..
 constexpr Ways<Group<8, 1>, Group<16, 1>, Group<8, 3>, Group<16, 3>> parts_of_warps;
 constexpr Ways<Group<32, 1>, Group<32, 2>, Group<32, 3>, Block<1>, Block<2>, Block<4>> warps_and_blocks;
 
-// The ways of share_row; those of share_norm are these and Block<1, true> and Block<2, true>.
+// The ways of share_row.
 template <int INPUTS>
 constexpr auto row_ways() {
   if constexpr (INPUTS == 1) {
     return parts_of_warps + warps_and_blocks + Ways<Block<8>>();
   } else {
     return parts_of_warps + warps_and_blocks;
-  }
-}
-
-// No model has rows of a norm that begin anywhere. They come from views, and have few ways: each takes time to compile.
-template <int INPUTS, bool MIXED, bool EDGES>
-constexpr auto norm_ways() {
-  if constexpr (MIXED && EDGES) {
-    return Ways<Group<32, 3>, Block<4>>();
-  } else if constexpr (MIXED || EDGES) {
-    constexpr std::conditional_t<EDGES, Ways<Group<32, 3>, Block<2>, Block<4>>,
-                                 Ways<Group<16, 1>, Group<32, 3>, Block<2, true>, Block<2, false, false>, Block<4>>>
-        ways;
-    if constexpr (INPUTS == 1) {
-      return ways + Ways<Block<8>>();
-    } else {
-      return ways;
-    }
-  } else {
-    return row_ways<INPUTS>() + Ways<Block<1, true>, Block<2, true>>();
   }
 }
 
@@ -286,17 +221,6 @@ RowsCall<T, Op> rows_call(const Call& call, const typename Op::Arguments& argume
     rows.matrices.out_stride[o++] = out->strides[0];
   }
   return rows;
-}
-
-// Calls function(zero, mixed) with a zero of x's type. `mixed` is std::true_type for vectors in fp32 beside an x in 16 bits.
-template <typename Function>
-cudaError_t with_types(const Tensor& x, const Tensor& vector, Function function) {
-  return with_type(x.dtype, [&](auto zero) {
-    if constexpr (sizeof zero == 2) {
-      if (vector.dtype == Dtype::float32) return function(zero, std::true_type());
-    }
-    return function(zero, std::false_type());
-  });
 }
 
 }  // namespace kbench
