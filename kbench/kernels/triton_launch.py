@@ -37,6 +37,13 @@ programs than the device holds at once, it might wait forever."""
 TEAM_THREADS = 128
 """Threads of a program that shares a row with others."""
 
+HELD_BYTES, SPREAD_BYTES = 2**15, 2**14
+"""Where gradients are computed, a program holds a row of at most the first number of bytes. Programs share a longer row, and
+also one of more than the second number of bytes if all of them are on the device at once."""
+
+FEW_PROGRAMS = 64
+"""Slices have 4 blocks instead of 8 if there would be fewer programs than this."""
+
 SHORTEST_ODD_ROW = 64
 """A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all edges."""
 
@@ -178,7 +185,8 @@ def matrix_of(*matrices: Tensor) -> Matrix:
 
 class Division(NamedTuple):
     """How rows are divided. A program has `together` rows, or one of `slices` slices of a row, each of `span` lanes. It
-    takes them in `blocks` blocks of `block` lanes. `registers` limits those of a thread."""
+    holds them in `blocks` blocks of `block` lanes. Of a longer slice it holds the last ones, and reads the others before in
+    `loops` steps of `step` blocks. `registers` limits those of a thread."""
 
     together: int
     block: int
@@ -187,6 +195,11 @@ class Division(NamedTuple):
     slices: int
     span: int
     registers: int | None = None
+    step: int = 0
+
+    @property
+    def loops(self) -> int:
+        return math.ceil((self.span - self.block * self.blocks) / (self.block * self.step)) if self.step else 0
 
     @property
     def constants(self) -> dict[str, int]:
@@ -224,6 +237,23 @@ def waiting_rows(x: Matrix, blocks: tuple[int, ...], slices: int | None = None) 
     divisions = (sliced_rows(x, count, slices) for count in blocks)
     most = x.processors.programs_at_once(TEAM_THREADS)
     return next((division for division in divisions if division.slices <= most), None)
+
+
+def held_whole(x: Matrix) -> bool:
+    """Whether a program holds a row where gradients are computed."""
+    programs = x.rows * math.ceil(x.lanes / (4 * x.vector * TEAM_THREADS))
+    spread = x.row_bytes > SPREAD_BYTES and programs <= x.processors.multiprocessors
+    return x.row_bytes <= HELD_BYTES and not spread
+
+
+def few_programs(x: Matrix) -> bool:
+    """Whether the rows have few programs if each has 8 blocks."""
+    return x.rows * math.ceil(x.lanes / (8 * x.vector * TEAM_THREADS)) < FEW_PROGRAMS
+
+
+def rows_in_steps(x: Matrix, blocks: int) -> Division:
+    """A program of 512 threads has a row that it cannot hold. It holds so many blocks of it."""
+    return Division(1, x.vector * 512, blocks, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1), step=2)
 
 
 class Words(NamedTuple):

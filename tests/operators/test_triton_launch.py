@@ -40,16 +40,13 @@ def test_slices_and_blocks_hold_every_lane_of_a_row(itemsize: int, processors: i
     for M, N in product(ROWS, LENGTHS):
         x = matrix(M, N, itemsize, processors, vector)
         forward, moved = divide(x)
-        gradients, gradient_pieces = divide_gradients(x)
-        both, both_pieces = divide_both(x, False)
-        lossy, _ = divide_losses(x)
-        ways = [(gradients, gradient_pieces, x, True), (both, both_pieces, x, True), (lossy, 1, x, False)]
-        ways += [(forward, 0, moved, True)] if forward else []
-        for division, pieces, seen, waits in ways:
+        ways = [(divide_gradients(x), x, True), (divide_both(x, False), x, True), (divide_losses(x), x, False)]
+        ways += [(forward, moved, True)] if forward else []
+        for division, seen, waits in ways:
             where = f"{M} x {N}: {division}"
             assert division.block & (division.block - 1) == 0 and division.block >= seen.vector, where
-            lanes = division.blocks * division.block
-            assert pieces or lanes >= min(division.span, seen.lanes), where
+            lanes = (division.blocks + division.step * division.loops) * division.block
+            assert lanes >= min(division.span, seen.lanes), where
             assert division.span * (division.slices - 1) < seen.lanes <= division.span * division.slices, where
             assert division.span % seen.vector == 0, where
             assert division.slices == 1 or division.together == 1, where
@@ -58,9 +55,9 @@ def test_slices_and_blocks_hold_every_lane_of_a_row(itemsize: int, processors: i
 
 
 def test_few_long_rows_are_spread_over_the_device_and_short_ones_are_not() -> None:
-    for divided in (divide, divide_gradients, divide_losses, lambda x: divide_both(x, False)):
+    for divided in (lambda x: divide(x)[0], divide_gradients, divide_losses, lambda x: divide_both(x, False)):
         for N, spread in ((128256, True), (1024, False)):
-            division = divided(matrix(1 if spread else 64, N))[0]
+            division = divided(matrix(1 if spread else 64, N))
             assert division and (division.slices >= 16) is spread
 
 
@@ -69,7 +66,7 @@ def test_programs_wait_only_where_they_can() -> None:
     for M, N in product(ROWS, LENGTHS):
         x = matrix(M, N)
         alone = x._replace(processors=x.processors._replace(waiting=0))
-        divisions = [divide(alone)[0], divide_gradients(alone)[0], divide_both(alone, False)[0]]
+        divisions = [divide(alone)[0], divide_gradients(alone), divide_both(alone, False)]
         assert {division.slices for division in divisions if division} == {1}
 
 

@@ -14,13 +14,17 @@ from torch import Tensor
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import add_in_place
 from kbench.kernels.triton_launch import (
+    HELD_BYTES,
     Division,
     Launch,
     Launcher,
     Matrix,
     Words,
+    few_programs,
+    held_whole,
     matrix_of,
     power_of_two,
+    rows_in_steps,
     rows_launch,
     sliced_rows,
     span_of,
@@ -47,12 +51,6 @@ SPLIT_ROWS, PROGRAMS_A_PROCESSOR = 1.5, 8
 """The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
 each."""
 
-HELD_BYTES = 2**15
-"""With gradients, a program holds a row of at most this many bytes in registers. Programs share a longer row."""
-
-FEW_PROGRAMS = 64
-"""With gradients, slices have 4 blocks instead of 8 if there would be fewer programs than this."""
-
 SPREAD_THREADS = 1024
 """With gradients, a row that one program holds has 4 accesses a thread if that takes at most so many threads of each
 multiprocessor, otherwise 8. With label smoothing, 8 accesses of 16-bit elements would take more registers than there are."""
@@ -65,25 +63,24 @@ def losses(
     from kbench.operators.cross_entropy import triton_kernels as kernels
 
     x, smooth = matrix_of(logits), smoothing != 0
-    division, pieces = divide_losses(x, slices)
-    loops = math.ceil(division.span / (division.block * pieces))
+    division = divide_losses(x, slices)
     constants = {
         "SMOOTH": smooth,
         **division.constants,
-        "PIECES": pieces,
+        "PIECES": division.step,
         "VEC": x.vector,
         "EDGES": x.edges,
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
     words_of_row = 1 + division.slices * (2 if smooth else 1)
     words = Words(x.rows * words_of_row if division.slices > 1 else 0, ("cross-entropy", words_of_row))
-    numbers = (logits.stride(0), x.rows, x.columns, smoothing, division.slices, division.span, loops)
+    numbers = (logits.stride(0), x.rows, x.columns, smoothing, division.slices, division.span, division.loops)
     programs = math.ceil(x.rows / division.together) * division.slices
     return Launch(kernels.losses, programs, numbers, constants, {"num_warps": division.warps}, words)
 
 
-def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
-    """How rows are divided in the forward pass, and the blocks that a program reads in one step."""
+def divide_losses(x: Matrix, slices: int | None = None) -> Division:
+    """How rows are divided in the forward pass, which holds no elements."""
     if slices is None:
         slices = 1
         step = 2 * x.vector * 128
@@ -93,12 +90,12 @@ def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
             slices = math.ceil(x.lanes / span_of(x.lanes, slices))
     if slices > 1:
         division = sliced_rows(x, 2, slices)
-        return division, min(4, division.blocks)
+        return division._replace(blocks=0, step=min(4, division.blocks))
     if x.row_bytes <= ONE_STEP_BYTES:
         # of the three, the one with the fewest idle lanes, and of these the one with the most threads
         divisions = [whole_rows(x, accesses, 4096) for accesses in (4, 8, 16)]
         division = min(divisions, key=lambda division: division.block * division.blocks)
-        return division, division.blocks
+        return division._replace(blocks=0, step=division.blocks)
     threads = 128 if x.edges else 256
     at_once = THREADS_A_PROCESSOR * x.processors.multiprocessors // x.rows
     if at_once >= 128:
@@ -106,7 +103,7 @@ def divide_losses(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
     block = x.vector * threads
     most = {128: 4, 256: 4 if x.row_bytes <= FOUR_PIECES_BYTES else 2, 512: 2, 1024: 1}[threads]
     pieces = math.ceil(x.lanes / block / math.ceil(x.lanes / (block * most)))
-    return Division(1, block, pieces, threads // x.processors.warp_size, 1, span_of(x.lanes, 1)), pieces
+    return Division(1, block, 0, threads // x.processors.warp_size, 1, span_of(x.lanes, 1), step=pieces)
 
 
 def gradients(dx: Tensor, d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, smoothing: float) -> Launch:
@@ -147,45 +144,40 @@ def both(
     from kbench.operators.cross_entropy import triton_kernels as kernels
 
     x, smooth = matrix_of(logits, dx), smoothing != 0
-    division, pieces = divide_both(x, smooth, slices)
+    division = divide_both(x, smooth, slices)
     # with the policy, this kernel would spill
     policy = "" if x.itemsize == 2 and division.slices > 1 and division.registers == 56 else x.load_policy
-    lanes = division.block * pieces
-    loops = math.ceil((division.span - division.block * division.blocks) / lanes) if pieces else 0
     constants = {
         "SMOOTH": smooth,
         "HELD": division.blocks,
-        "PIECES": pieces,
+        "PIECES": division.step,
         "VEC": x.vector,
         "EDGES": x.edges,
         "POLICY": policy,
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
     numbers: tuple[Any, ...] = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing)
-    numbers += (division.slices, division.span, loops)
+    numbers += (division.slices, division.span, division.loops)
     return rows_launch(kernels.losses_and_gradients, x.rows, division, numbers, constants)
 
 
-def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> tuple[Division, int]:
-    """How rows are divided where both passes are one, and the blocks of a step of rows that are read twice. With label
-    smoothing, a row that no program holds is read twice: programs exchange two numbers, and smoothing needs a third."""
-    caps, programs_at_once = x.processors.caps, x.processors.multiprocessors
-    few = x.rows * math.ceil(x.lanes / (8 * x.vector * 128)) < FEW_PROGRAMS
-    spread = x.row_bytes > HELD_BYTES // 2 and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= programs_at_once
-    if slices is None and not spread and x.row_bytes <= HELD_BYTES:
+def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> Division:
+    """How rows are divided where both passes are one. With label smoothing, a row that no program holds is read twice: programs
+    exchange two numbers, and smoothing needs a third."""
+    caps, few = x.processors.caps, few_programs(x)
+    if slices is None and held_whole(x):
         whole = whole_rows(x, 4)
         threads = x.rows * whole.warps * x.processors.warp_size
         if threads > SPREAD_THREADS * x.processors.multiprocessors and not (smooth and x.itemsize == 2):
             whole = whole_rows(x, 8)
         if caps and whole.blocks > 4:
             whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
-        return whole, 0
+        return whole
     if not smooth and (shared := waiting_rows(x, (4, 8) if few else (8,), slices)):
         if caps and shared.blocks <= 8:
             shared = shared._replace(registers=96 if few else 56 if shared.slices <= 32 and not x.edges else 64)
-        return shared, 0
-    blocks = 2 if smooth else 4
-    return Division(1, x.vector * 512, blocks, 512 // x.processors.warp_size, 1, span_of(x.lanes, 1)), 2
+        return shared
+    return rows_in_steps(x, 2 if smooth else 4)
 
 
 LOSSES, GRADIENTS = Launcher(losses), Launcher(gradients)

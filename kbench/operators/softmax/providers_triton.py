@@ -18,11 +18,14 @@ from kbench.kernels.triton_launch import (
     Launch,
     Launcher,
     Matrix,
+    few_programs,
+    held_whole,
     long_rows,
     matrix_of,
     power_of_two,
     row_block,
     row_warps,
+    rows_in_steps,
     rows_launch,
     span_of,
     waiting_rows,
@@ -225,17 +228,8 @@ def _eighths(x: Matrix) -> Division | None:
     return Division(together, eighth, pieces, threads // x.processors.warp_size, 1, span_of(x.lanes, 1))
 
 
-HELD_BYTES = 2**15
-"""A program of the backward pass holds a row of y of at most this many bytes, and that of dy. Programs share a longer row."""
-
-FEW_PROGRAMS = 64
-"""Slices have 4 blocks instead of 8 if there would be fewer programs than this."""
-
 LONG_FLOATS = 2**17
 """In float32, rows of more bytes than this have slices of 16 blocks."""
-
-SPREAD_BYTES = 2**14
-"""A few rows of more bytes than this are shared by programs, if all these programs are on the device at once."""
 
 
 def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> Launch:
@@ -243,46 +237,38 @@ def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> La
     from kbench.operators.softmax import triton_kernels as kernels
 
     x = matrix_of(y, dy, dx)
-    division, pieces = divide_gradients(x, slices)
-    lanes = division.block * pieces
-    loops = math.ceil((division.span - division.block * division.blocks) / lanes) if pieces else 0
+    division = divide_gradients(x, slices)
     constants = {
         "HELD": division.blocks,
-        "PIECES": pieces,
+        "PIECES": division.step,
         "VEC": x.vector,
         "EDGES": x.edges,
         "POLICY": x.load_policy,
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
-    numbers = (dy.stride(0), y.stride(0), x.rows, x.columns, division.slices, division.span, loops)
+    numbers = (dy.stride(0), y.stride(0), x.rows, x.columns, division.slices, division.span, division.loops)
     return rows_launch(kernels.softmax_gradients, x.rows, division, numbers, constants)
 
 
-def divide_gradients(x: Matrix, slices: int | None = None) -> tuple[Division, int]:
-    """How the rows are divided, and the blocks of a step of those that are read twice."""
-    spread = (
-        x.row_bytes > SPREAD_BYTES
-        and x.rows * math.ceil(x.lanes / (4 * x.vector * 128)) <= x.processors.multiprocessors
-    )
-    if slices is None and not spread and x.row_bytes <= HELD_BYTES:
+def divide_gradients(x: Matrix, slices: int | None = None) -> Division:
+    if slices is None and held_whole(x):
         whole = whole_rows(x, 4)
         if x.itemsize == 4 or whole.warps * x.processors.warp_size < 512:
-            return whole, 0
+            return whole
         if x.edges:
-            return whole._replace(registers=64 if x.processors.caps else None), 0
+            return whole._replace(registers=64 if x.processors.caps else None)
         block = x.vector * 1024  # two programs of 1024 threads on a multiprocessor
-        return whole._replace(together=1, block=block, blocks=math.ceil(x.lanes / block), warps=2 * whole.warps), 0
+        return whole._replace(together=1, block=block, blocks=math.ceil(x.lanes / block), warps=2 * whole.warps)
     if shared := waiting_rows(x, _blocks_of_slices(x), slices):
         if x.processors.caps and shared.blocks <= 16:
             shared = shared._replace(registers=168 if shared.blocks > 12 else 112 if x.edges else 96)
-        return shared, 0
-    warps = 512 // x.processors.warp_size
-    return Division(1, x.vector * 512, 2, warps, 1, span_of(x.lanes, 1)), 2
+        return shared
+    return rows_in_steps(x, 2)
 
 
 def _blocks_of_slices(x: Matrix) -> tuple[int, ...]:
     """The blocks of a slice: as many as registers can hold on a full device, and then fewer."""
-    if x.rows * math.ceil(x.lanes / (8 * x.vector * 128)) < FEW_PROGRAMS:
+    if few_programs(x):
         return 4, 8
     if x.itemsize == 4 and x.row_bytes > LONG_FLOATS:
         return 16, 8
