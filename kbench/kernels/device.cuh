@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -121,34 +122,19 @@ __device__ __forceinline__ void hide(uint4& words) {
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
 
+struct TwoQuads {  // two accesses: `load_if` makes them
+  uint4 words[2];
+};
+
 template <int BYTES>
-struct WordOf;
-template <>
-struct WordOf<2> {
-  using type = unsigned short;
-};
-template <>
-struct WordOf<4> {
-  using type = unsigned int;
-};
-template <>
-struct WordOf<8> {
-  using type = uint2;
-};
-template <>
-struct WordOf<16> {
-  using type = uint4;
-};
-template <>
-struct WordOf<32> {  // two accesses: `load_if` makes them
-  struct type {
-    uint4 words[2];
-  };
-};
+using WordOf = std::conditional_t<
+    BYTES == 2, unsigned short,
+    std::conditional_t<BYTES == 4, unsigned int,
+                       std::conditional_t<BYTES == 8, uint2, std::conditional_t<BYTES == 16, uint4, TwoQuads>>>>;
 
 template <typename T, int SIZE>
 struct Pack {
-  using Word = typename WordOf<SIZE * sizeof(T)>::type;
+  using Word = WordOf<SIZE * sizeof(T)>;
 
   T values[SIZE];
 
@@ -240,7 +226,6 @@ __device__ __forceinline__ void to_floats(const Pack<__nv_bfloat16, 8>& pack, fl
 // Warps
 
 __device__ __forceinline__ float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
-__device__ __forceinline__ float shuffle_down(float value, int delta) { return __shfl_down_sync(0xffffffffu, value, delta); }
 
 // Combines the values of WIDTH neighbouring threads of a warp, and returns the result to all of them.
 template <int WIDTH>

@@ -78,10 +78,10 @@ __global__ void softmax_shared(const T* x, T* y, std::int64_t columns, std::int6
   for (std::int64_t i = thread; i < columns; i += blockDim.x) y[i] = from_float<T>(expf(to_float(x[i]) - max) / sum);
 }
 
+__device__ float shuffle_down(float value, int delta) { return __shfl_down_sync(0xffffffffu, value, delta); }
+
 __device__ float warp_max_down(float value) {
-  for (int delta = kWarpSize / 2; delta > 0; delta /= 2) {
-    value = fmaxf(value, shuffle_down(value, delta));
-  }
+  for (int delta = kWarpSize / 2; delta > 0; delta /= 2) value = fmaxf(value, shuffle_down(value, delta));
   return value;  // valid in the first thread of the warp
 }
 
