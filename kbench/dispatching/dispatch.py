@@ -18,7 +18,7 @@ from kbench.dispatching.evidence import Evidence, Point, evidence_of
 from kbench.dispatching.grow import grow
 from kbench.dispatching.tree import Decision
 from kbench.files import replace
-from kbench.plotting.maps import ChoicePanel
+from kbench.plotting.choices import ChoicePanel
 from kbench.plotting.results import machine_line, method_line
 from kbench.results.stamps import now
 from kbench.text.printable import printable
@@ -73,7 +73,7 @@ class Dispatch:
         cannot be written."""
         contents: dict[Path, str | bytes] = {path: self.decision.source(self.header)}
         if self.panels:
-            from kbench.plotting.maps import choice_map
+            from kbench.plotting.choices import choice_map
 
             title = f"{self.evidence.operator}: the provider by shape"
             contents[path.with_suffix(".png")] = choice_map(self.panels, title, "\n".join(self.header[1:]))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,9 @@ from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import bars, lines, maps
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.pages import Look, Page, Point
+from kbench.plotting.pages import Look, Page, Picture
 from kbench.plotting.results import Choices, pages_of
-from kbench.plotting.style import styled, theme_by_name
+from kbench.plotting.style import LIGHT, styled
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:  # scipy, which these need, is slow to import
@@ -60,16 +59,6 @@ DRAW_PAGE: dict[str, Callable[[Page[Any], Look], Figure]] = {
 }
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure, the combination it shows as a part of a file name ("" or `float16-M64`), and the points of each panel of
-    lines."""
-
-    combination: str
-    figure: Figure
-    lines: Sequence[Sequence[Point]] = ()
-
-
 def write_pictures(
     files: Sequence[Source],
     choices: Choices = DEFAULT_CHOICES,
@@ -84,27 +73,30 @@ def write_pictures(
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
     sources = load_sources(files, where)
+    pictures = plot(sources, choices)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
     subject = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    return _write(plot(sources, choices), folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
+    return _write(pictures, folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
 
 
 def write_history_pictures(
-    report: HistoryReport, out_dir: Path, formats: Sequence[str] = ("png", "svg"), theme: str = "light"
+    report: HistoryReport, out_dir: Path, formats: Sequence[str] = ("png", "svg"), theme: str = LIGHT.name
 ) -> list[Path]:
     """Draw a history into `history_<operator>[_<machine>].<format>` and return the paths. Raises as `write_pictures` does."""
-    paths = _write(plot_history(report, theme), out_dir, "history", formats, theme)
-    if not paths:
+    pictures = plot_history(report, theme)
+    if not pictures:
         raise ResultsError(f"{report.path}: no reading has a time, so there is nothing to draw")
-    return paths
+    return _write(pictures, out_dir, "history", formats, theme)
 
 
-def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Sequence[str], theme: str) -> list[Path]:
+def _write(pictures: Sequence[Picture], folder: Path, begin: str, formats: Sequence[str], theme: str) -> list[Path]:
     """Write pictures in each format. Their names begin with `begin`, and no two have the same."""
-    if strange := [name for name in formats or [""] if name not in PICTURE_FORMATS]:  # no format would draw nothing
+    if not formats:
+        raise UsageError(f'--format "": name at least one of {", ".join(PICTURE_FORMATS)}')
+    if strange := [name for name in formats if name not in PICTURE_FORMATS]:
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
     if folder.suffix[1:] in PICTURE_FORMATS:
         raise UsageError(f"--out {folder}: kbench names the pictures; give their folder, and their type with --format")
@@ -114,12 +106,13 @@ def _write(pictures: Iterable[Picture], folder: Path, begin: str, formats: Seque
         name = "_".join(filter(None, [begin, picture.combination[:LONGEST_NAME]]))
         names[name] += 1
         name += f"-{names[name]}" if names[name] > 1 else ""
+        name += "" if theme == LIGHT.name else f"_{theme}"
         for suffix in formats:
-            path, stream = folder / f"{name}{'' if theme == 'light' else f'_{theme}'}.{suffix}", io.BytesIO()
-            with styled(theme_by_name(theme)):
+            stream = io.BytesIO()
+            with styled(theme):
                 picture.figure.savefig(stream, format=suffix, metadata=PICTURE_FORMATS[suffix])
-            replace(path, stream.getvalue())
-            paths.append(path)
+            paths.append(folder / f"{name}.{suffix}")
+            replace(paths[-1], stream.getvalue())
     return paths
 
 
@@ -132,25 +125,24 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
         options = CompareOptions(metric=choices.metric_of(sources), margin=choices.margin)
         return plot_changes(compare_results(*sources, options=options), choices)
     pictures = []
-    with styled(theme_by_name(choices.theme)):
+    with styled(choices.theme):
         for page, look in pages_of(sources, choices):
             points = page.panels if look.kind == "lines" else ()
             pictures.append(Picture(combination_of(page.fixed), DRAW_PAGE[look.kind](page, look), points))
     return pictures
 
 
-def plot_changes(comparison: Comparison, choices: Choices) -> list[Picture]:
+def plot_changes(comparison: Comparison, choices: Choices = DEFAULT_CHOICES) -> list[Picture]:
     """The pictures of a comparison. Raises ResultsError where no row has a change."""
     from kbench.plotting.changes import draw_changes
 
-    theme = theme_by_name(choices.theme)
-    with styled(theme):
-        return [Picture(*drawn) for drawn in draw_changes(comparison, choices.x, choices.by, theme)]
+    with styled(choices.theme) as theme:
+        return list(draw_changes(comparison, choices.x, choices.by, theme))
 
 
-def plot_history(report: HistoryReport, theme: str) -> list[Picture]:
+def plot_history(report: HistoryReport, theme: str = LIGHT.name) -> list[Picture]:
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
     from kbench.plotting.history import draw_history
 
-    with styled(theme_by_name(theme)):
-        return [Picture(*drawn) for drawn in draw_history(report, theme_by_name(theme))]
+    with styled(theme) as look:
+        return list(draw_history(report, look))

@@ -4,16 +4,17 @@ status."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kbench.plotting.lines import hollow_entries
-from kbench.plotting.names import four_digits, title_of
+from kbench.plotting.names import four_digits
 from kbench.plotting.pages import Look, Page, Point, Series, series_of, shared_limits
 from kbench.plotting.scales import limits
-from kbench.plotting.sheet import PAGE_WIDTHS, POINTS_PER_INCH, grid, make_page, settle, text_width, wrap
+from kbench.plotting.sheet import POINTS_PER_INCH, Grid, finish, make_panels, text_width, wrap
 from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
 
 BESIDE = 0.45
@@ -26,27 +27,22 @@ FEW = 12
 def draw_page(page: Page[Point], look: Look) -> Figure:
     """A page of bars. Names that are too long for a line have several."""
     panels = [sorted_bars(panel, look) for panel in page.panels]
-    columns, rows = grid(len(panels))
+    grid = Grid.of(page.titles)
+    grid = replace(grid, beside=BESIDE * grid.width / grid.columns)
+    room = grid.beside * POINTS_PER_INCH
     most = max(map(len, panels))
-    beside = BESIDE * PAGE_WIDTHS[columns] / columns
-    longest = max(text_width(look.name(series), 12) for bars in panels for series in bars)
-    size = 12.0 if most <= FEW and longest <= beside * POINTS_PER_INCH else 9.5
-    names = [
-        [_in_lines(look.name(series), beside * POINTS_PER_INCH, size) for series in bars]
-        for bars in panels
-    ]  # fmt: skip
+    longest = max(text_width(look.name(bar), 12) for bars in panels for bar in bars)
+    size = 12.0 if most <= FEW and longest <= room else 9.5
+    names = [[_in_lines(look.name(bar), room, size) for bar in bars] for bars in panels]
     lines = max(1 + name.count("\n") for of_panel in names for name in of_panel)
-    row = max(0.31 if most <= FEW else 0.2, 0.17 * lines)
-    height = max(1.6, 0.9 + row * most)
-    title, entries = title_of(page.whole(look.titled)), hollow_entries(page.points, look)
-    figure, grid_axes = make_page(
-        page.titles, columns, height * rows, title, look.caption, entries, look.theme, beside=beside
-    )
+    bar_height = max(0.31 if most <= FEW else 0.2, 0.17 * lines)
+    height = max(1.6, 0.9 + bar_height * most)
+    figure, grid_axes = make_panels(grid, height * grid.rows)
     tops = [(0.0, _top_of(bars, look)) for bars in panels]
     for axes, bars, of_panel, (_, top) in zip(grid_axes, panels, names, shared_limits(tops, look), strict=True):
         axes.set_yticks(range(len(bars)), of_panel, fontsize=size)
         _draw(axes, bars, look, top, size)
-    return settle(figure)
+    return finish(figure, look.title(page), look.caption, hollow_entries(page.points, look), look.theme)
 
 
 def sorted_bars(points: Sequence[Point], look: Look) -> list[Series]:
@@ -76,8 +72,7 @@ def _in_lines(name: str, width: float, size: float) -> str:
 
 def _top_of(bars: Sequence[Series], look: Look) -> float:
     """The end of the axis that suits the values of a panel."""
-    values = [series.whole for series in bars if series.whole is not None]
-    _, top = limits([value.value for value in values], [value.high for value in values], log=False)
+    _, top = limits([bar.whole for bar in bars if bar.whole], log=False)
     return max([top, *look.levels(bars, top).values()])
 
 

@@ -16,13 +16,13 @@ from matplotlib.lines import Line2D
 
 from kbench.analysis.metrics import Metric
 from kbench.comparison import report
-from kbench.comparison.model import Comparison
+from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
 from kbench.errors import ResultsError
 from kbench.plotting.names import combination_of, shorten, title_of
-from kbench.plotting.pages import Page, choose_axis, combinations, companions, numbers_of, split_into_pages
+from kbench.plotting.pages import Page, Picture, choose_axis, combinations, companions, numbers_of, split_into_pages
 from kbench.plotting.scales import ChangeAxis, scale_x
-from kbench.plotting.sheet import LegendEntry, grid, make_page, panel_width, settle
+from kbench.plotting.sheet import Grid, finish, make_panels
 from kbench.plotting.style import ASTERISK, QUESTION_MARK, Theme
 
 MOST_PANELS = 24
@@ -67,14 +67,18 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeStyle:
-    """What all panels of a page share. `metric` is what changes. The triangles of `slower` and `faster`
-    point in the direction of the change: up or down, or along x if `sideways`."""
+    """What all panels of a page share. The triangles of `slower` and `faster` point in the direction of the change: up or down,
+    or along x if `sideways`."""
 
     theme: Theme
     axis: ChangeAxis
-    margin: float
-    metric: Metric
+    options: CompareOptions
     sideways: bool
+
+    @property
+    def metric(self) -> Metric:
+        """What changes."""
+        return self.options.compared
 
     @property
     def label(self) -> str:
@@ -102,10 +106,8 @@ class ChangeStyle:
         }  # fmt: skip
 
 
-def draw_changes(
-    comparison: Comparison, x: str | None, by: Sequence[str], theme: Theme
-) -> Iterator[tuple[str, Figure]]:
-    """The pictures of a comparison, each with the combination it shows: sweeps along a size, or a list where there is no sweep.
+def draw_changes(comparison: Comparison, x: str | None, by: Sequence[str], theme: Theme) -> Iterator[Picture]:
+    """The pictures of a comparison: sweeps along a size, or a list where there is no sweep.
 
     `x` chooses the axis and `by` the columns whose values become panels. Raises UsageError for an unknown axis or column,
     ResultsError where no row has a change.
@@ -119,24 +121,19 @@ def draw_changes(
         )
     columns = ["operator", *axes, "provider", "dtype"]
     along, paired, pages = _pages(changes, axes, columns, x, by)
-    options = comparison.options
     for page in pages:
-        sizes = {change.where.get(along) for change in page.points}
-        effects = [change.effect for change in page.points if change.drawn]
-        ends = [end for change in page.points for end in (change.low, change.high) if not math.isnan(end)]
-        style = ChangeStyle(
-            theme, ChangeAxis.of(effects or [0.0], ends, options.margin), math.log1p(options.margin),
-            options.compared, sideways=len(sizes) < 2,
-        )  # fmt: skip
+        is_list = len({change.where.get(along) for change in page.points}) < 2
+        style = ChangeStyle(theme, _axis(page.points, comparison.options.margin), comparison.options, is_list)
         whole = page.whole(columns)
-        title = _title(comparison, whole)
-        text = [*_caption(comparison, page.points, style), *paired]
-        if style.sideways:
+        if is_list:
             names = [column for column in columns if column not in whole] or ["provider"]
-            figure = _draw_list(page.points, names, style, title, text)
+            figure = _draw_list(page.points, names, style)
         else:
-            figure = _draw_sweeps(page, along, style, title, text)
-        yield combination_of(page.fixed), settle(figure)
+            figure = _draw_sweeps(page, along, style)
+        caption = "\n".join([*_caption(comparison, page.points, style), *paired])
+        y_label = "" if is_list else style.label
+        finish(figure, _title(comparison, whole), caption, _legend(page.points, style), theme, y_label)
+        yield Picture(combination_of(page.fixed), figure)
 
 
 def _changes(comparison: Comparison, axes: Sequence[str]) -> list[Change]:
@@ -149,8 +146,8 @@ def _changes(comparison: Comparison, axes: Sequence[str]) -> list[Change]:
             "provider": names[row.key.configuration_name],
             "dtype": case.dtype,
         }
-        where |= {name: case.axes.get(name, "") for name in axes}
         low, high = row.ci or (None, None)
+        where |= {name: case.axes.get(name, "") for name in axes}
         changes.append(Change(where, row.verdict, _log(row.ratio), _log(low), _log(high)))
     return changes
 
@@ -173,20 +170,22 @@ def _pages(
     return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS)
 
 
-def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, text: Sequence[str]) -> Figure:
+def _axis(changes: Sequence[Change], margin: float) -> ChangeAxis:
+    effects = [change.effect for change in changes if change.drawn]
+    ends = [end for change in changes for end in (change.low, change.high) if not math.isnan(end)]
+    return ChangeAxis.of(effects or [0.0], ends, margin)
+
+
+def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle) -> Figure:
     """Panels of a sweep, with the same axes."""
     axis, theme = style.axis, style.theme
-    columns, rows = grid(len(page.panels))
-    height = 3.4 if rows == 1 else 2.4
-    figure, grid_axes = make_page(
-        page.titles, columns, height * rows, title, "\n".join(text), _legend(page.points, style), theme,
-        y_label=style.label,
-    )  # fmt: skip
+    grid = Grid.of(page.titles)
+    figure, grid_axes = make_panels(grid, (3.4 if grid.rows == 1 else 2.4) * grid.rows)
     xs = sorted({float(change.where[x]) for change in page.points})
     strip = 0.0 if all(change.drawn for change in page.points) else 0.1
     bottom = axis.low - (axis.high - axis.low) * strip / (1 - strip)
     for axes, panel in zip(grid_axes, page.panels, strict=True):
-        scale_x(axes, xs, panel_width(columns))
+        scale_x(axes, xs, grid.panel_width)
         axes.set_xlabel(x)
         axes.set_ylim(bottom, axis.high)
         axis.label(axes.yaxis, 7)
@@ -203,19 +202,13 @@ def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle, title: str, tex
     return figure
 
 
-def _draw_list(
-    changes: Sequence[Change], columns: Sequence[str], style: ChangeStyle, title: str, text: Sequence[str]
-) -> Figure:
+def _draw_list(changes: Sequence[Change], columns: Sequence[str], style: ChangeStyle) -> Figure:
     """A line per row, the slowest first, with its name before it and its numbers behind. A row without a change has its mark at
     the left, and comes last."""
-    axis, theme = style.axis, style.theme
     shown = sorted(changes, key=lambda change: -abs(change.effect) if change.drawn else math.inf)[:MOST_LIST_ROWS]
     shown.sort(key=lambda change: style.metric.sign * change.effect if change.drawn else math.inf)
-    if len(shown) < len(changes):
-        more = f"{len(shown)} of {len(changes)} rows are drawn: those with the largest changes; kbench compare has all"
-        text = [*text, more]
-    height = 0.27 * len(shown) + 0.9
-    figure, [axes] = make_page([""], 1, height, title, "\n".join(text), _legend(changes, style), theme)
+    axis, theme = style.axis, style.theme
+    figure, [axes] = make_panels(Grid.of([""]), 0.27 * len(shown) + 0.9)
     axes.set_xlim(axis.low, axis.high)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axis.label(axes.xaxis, 7)
@@ -243,7 +236,8 @@ def _draw_changes(
     span, line, bars = (
         (axes.axvspan, axes.axvline, axes.hlines) if style.sideways else (axes.axhspan, axes.axhline, axes.vlines)
     )
-    span(-style.margin, style.margin, color=theme.band, linewidth=0, zorder=0)
+    margin = math.log1p(style.options.margin)
+    span(-margin, margin, color=theme.band, linewidth=0, zorder=0)
     line(0, color=theme.quiet, linewidth=1.2, zorder=1)
     for verdict in sorted({change.verdict for change in changes}):
         members = [(place, change) for place, change in zip(places, changes, strict=True) if change.verdict == verdict]
@@ -257,14 +251,11 @@ def _draw_changes(
             bars(bounded, lows, highs, color=style.colour(verdict), linewidth=1.4, alpha=0.75, zorder=2)
 
 
-def _legend(changes: Sequence[Change], style: ChangeStyle) -> list[LegendEntry]:
+def _legend(changes: Sequence[Change], style: ChangeStyle) -> list[Line2D]:
     """Legend entries such as `12 slower`: the verdicts that occur, those that need attention first."""
     counts = Counter(change.verdict for change in changes)
-    return [
-        (f"{counts[verdict]} {verdict}", Line2D([], [], **style.mark(verdict)))
-        for verdict in Verdict
-        if counts[verdict]
-    ]
+    occurring = [verdict for verdict in Verdict if counts[verdict]]
+    return [Line2D([], [], label=f"{counts[verdict]} {verdict}", **style.mark(verdict)) for verdict in occurring]
 
 
 def _title(comparison: Comparison, whole: dict[str, object]) -> str:
@@ -284,3 +275,6 @@ def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeSty
     for notes in (list(report.drifts(comparison)), [report.geomean(comparison)]):
         if len(notes) <= 4:
             yield from sorted(notes)
+    if style.sideways and len(changes) > MOST_LIST_ROWS:
+        few = f"{MOST_LIST_ROWS} of {len(changes)} rows are drawn: those with the largest changes"
+        yield f"{few}; kbench compare has all"

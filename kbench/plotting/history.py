@@ -23,9 +23,9 @@ from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
-from kbench.plotting.pages import Page, groups
+from kbench.plotting.pages import Page, Picture, groups
 from kbench.plotting.scales import ChangeAxis
-from kbench.plotting.sheet import LegendEntry, draw_strip, grid, make_page, name_ends, panel_width, settle, strip_share
+from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
 from kbench.results.vocabulary import Status
 from kbench.text.numbers import format_change
@@ -83,14 +83,14 @@ class HistoryPage:
         return self.styles[series.key.configuration_name].colour
 
 
-def draw_history(report: HistoryReport, theme: Theme) -> Iterator[tuple[str, Figure]]:
-    """The pictures of a history, one for each machine and operator with a time, each with a part of a file name."""
+def draw_history(report: HistoryReport, theme: Theme) -> Iterator[Picture]:
+    """The pictures of a history, one for each machine and operator with a time."""
     several = len({series.key.machine for series in report.series}) > 1
     for names, members in groups(report.series, ["device", "operator"]):
         if any(series.timed for series in members):
             machine, operator = names.values()
             name = file_name_part(f"{operator}-{machine}" if several else operator)
-            yield name, _draw_page(_page(report, members, theme))
+            yield Picture(name, _draw_page(_page(report, members, theme)))
 
 
 def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> HistoryPage:
@@ -120,30 +120,26 @@ def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> His
 
 def _draw_page(page: HistoryPage) -> Figure:
     """The panels, with a legend and the list of the events."""
-    panels = page.cases.panels
-    columns, rows = grid(len(panels))
-    title, caption = title_of(page.cases.whole(page.columns)), "\n".join(_caption(page))
-    figure, grid_axes = make_page(
-        page.cases.titles, columns, PANEL_INCHES * rows, title, caption, _legend(page), page.theme,
-        y_label="change since the first level",
-    )  # fmt: skip
-    for axes, series in zip(grid_axes, panels, strict=True):
-        timed = [member for member in series if member.timed]
+    grid = Grid.of(page.cases.titles)
+    figure, grid_axes = make_panels(grid, PANEL_INCHES * grid.rows)
+    for axes, panel in zip(grid_axes, page.cases.panels, strict=True):
+        timed = [series for series in panel if series.timed]
         axis = _axis(timed)
-        lost = [(page.colour(member), marks) for member in series if (marks := _marks(member, page))]
+        lost = [(page.colour(series), marks) for series in panel if (marks := _marks(series, page))]
         strip = strip_share(len(lost))
         draw_strip(axes, lost, strip, 0.75)
         axes.set_ylim(axis.high - (axis.high - axis.low) / (1 - strip), axis.high)
         axis.label(axes.yaxis, 6)
         _draw_dates(axes, page)
-        for member in timed:
-            _draw_series(axes, member, page, axis)
+        for series in timed:
+            _draw_series(axes, series, page, axis)
         if len(timed) <= 8:  # more do not fit beside the panel
-            name_ends(axes, [_present(member, page) for member in timed], page.theme, 9.5, 5, leaders=False)
-        runs = [run for run, changes in page.events.items() if any(change.series in series for change in changes)]
-        number_rows = _draw_events(axes, runs, page, panel_width(columns))
+            name_ends(axes, [_present(series, page) for series in timed], page.theme, 9.5, leaders=False)
+        runs = [run for run, changes in page.events.items() if any(change.series in panel for change in changes)]
+        number_rows = _draw_events(axes, runs, page, grid.panel_width)
         axes.set_title(axes.get_title(loc="left"), loc="left", pad=7 + NUMBER_POINTS * number_rows)
-    return settle(figure)
+    title, caption = title_of(page.cases.whole(page.columns)), "\n".join(_caption(page))
+    return finish(figure, title, caption, _legend(page), page.theme, "change since the first level")
 
 
 def _axis(series: Sequence[Series]) -> ChangeAxis:
@@ -226,16 +222,16 @@ def _marks(series: Series, page: HistoryPage) -> dict[Status, list[float]]:
     return places
 
 
-def _legend(page: HistoryPage) -> list[LegendEntry]:
+def _legend(page: HistoryPage) -> list[Line2D]:
     names = shorten(page.styles)
-    entries: list[LegendEntry] = [
-        (names[curve], Line2D([], [], color=style.colour, linestyle=style.line, linewidth=2.2))
+    entries = [
+        Line2D([], [], label=names[curve], color=style.colour, linestyle=style.line, linewidth=2.2)
         for curve, style in page.styles.items()
     ]
     marks = {status for series in page.cases.points for status in _marks(series, page)}
-    for status, name in ((Status.ERROR, "run in which it failed"), (Status.UNSUPPORTED, "run that it declined")):
+    for status, label in ((Status.ERROR, "run in which it failed"), (Status.UNSUPPORTED, "run that it declined")):
         if status in marks:
-            entries.append((name, Line2D([], [], color=page.theme.muted, **row_mark(status, 0.75))))
+            entries.append(Line2D([], [], label=label, color=page.theme.muted, **row_mark(status, 0.75)))
     return entries
 
 

@@ -14,20 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kbench.plotting.names import title_of
 from kbench.plotting.pages import COPY_CURVE, Look, Page, Point, Series, Value, series_of, shared_limits
 from kbench.plotting.scales import limits, scale_x, scale_y
-from kbench.plotting.sheet import (
-    LegendEntry,
-    draw_strip,
-    grid,
-    make_page,
-    name_ends,
-    panel_width,
-    settle,
-    strip_share,
-    text_width,
-)
+from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share, text_width
 from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, row_mark
 from kbench.results.case import natural_key
 from kbench.results.vocabulary import Status
@@ -42,35 +31,34 @@ HEADROOM = 0.09
 def draw_page(page: Page[Point], look: Look) -> Figure:
     """A page of lines. The curves of a single panel have their names at their ends, where these have room."""
     panels = [*map(series_of, page.panels)]
-    columns, rows = grid(len(panels))
-    height = 4.1 if columns == 1 else 3.3
-    strip = strip_share(max(len(_lost(panel, look)) for panel in panels))
+    grid = Grid.of(page.titles)
+    marks = [_marks(panel, look) for panel in panels]
+    strip = strip_share(max(map(len, marks)))
     log = any(wants_log(panel, look) for panel in panels)  # the same for all panels
-    edges = cache_edges(panels, look)
-    extents = [extent_of(panel, look, log=log) for panel in panels]
-    at_ends = len(panels) == 1 and _have_room_at_ends(panels[0], look)
-    entries = [] if at_ends else curve_entries(panels, look)
-    entries += [*hollow_entries(page.points, look), *mark_entries(page.points, look)]
-    title = title_of(page.whole(look.titled))
-    figure, grid_axes = make_page(page.titles, columns, height * rows, title, look.caption, entries, look.theme)
-    for axes, panel, extent, edge in zip(grid_axes, panels, shared_limits(extents, look), edges, strict=True):
-        scale_x(axes, sizes_of(panel), panel_width(columns))
+    extents = shared_limits([extent_of(panel, look, log=log) for panel in panels], look)
+    edges = _cache_edges(panels, look)
+    figure, grid_axes = make_panels(grid, (4.1 if grid.columns == 1 else 3.3) * grid.rows)
+    for axes, panel, extent, edge, of_panel in zip(grid_axes, panels, extents, edges, marks, strict=True):
+        xs = sizes_of(panel)
+        scale_x(axes, xs, grid.panel_width)
         scale_y(axes, *extent, strip)
         axes.set_xlabel(look.x)
         axes.set_ylabel(look.metric.label)
         _draw_backdrop(axes, panel, look, extent, edge)
         for place, series in enumerate(panel):
             if series.values:
-                _draw_curve(axes, series, look, sizes_of(panel), place)
+                _draw_curve(axes, series, look, xs, place)
             _draw_suspects(axes, series, look, extent)
         if strip:
             axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
-        draw_strip(axes, _lost(panel, look), strip)
+        draw_strip(axes, of_panel, strip)
+    at_ends = len(panels) == 1 and _have_room_at_ends(panels[0], look)
     if at_ends:
-        ends = [(series, [*series.values.values()][-1].value) for series in panels[0]]
-        named = [(end, look.names[series.curve], look.styles[series.curve].colour) for series, end in ends]
-        name_ends(grid_axes[0], named, look.theme)
-    return settle(figure)
+        curves = [(series.last, look.names[series.curve], look.styles[series.curve].colour) for series in panels[0]]
+        name_ends(grid_axes[0], curves, look.theme)
+    legend = [] if at_ends else curve_entries(panels, look)
+    legend += [*hollow_entries(page.points, look), *mark_entries(page.points, look)]
+    return finish(figure, look.title(page), look.caption, legend, look.theme)
 
 
 def sizes_of(panel: Iterable[Series]) -> list[float]:
@@ -103,8 +91,7 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
 def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float, float]:
     """The limits of y that suit the values of a panel, with headroom for names. The lower one is 0 unless the axis is
     logarithmic."""
-    values = [value for series in panel for value in series.values.values()]
-    bottom, top = limits([value.value for value in values], [value.high for value in values], log=log)
+    bottom, top = limits([value for series in panel for value in series.values.values()], log=log)
     top = max([top, *look.levels(panel, top).values(), 1.0 if look.metric.ratio else 0.0])
     return bottom, top * (top / bottom) ** HEADROOM if bottom > 0 else top * (1 + HEADROOM)
 
@@ -115,18 +102,14 @@ def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float,
 def _draw_backdrop(
     axes: Axes, panel: Sequence[Series], look: Look, extent: tuple[float, float], cache_edge: float | None
 ) -> None:
-    theme = look.theme
-    small: dict[str, Any] = {
-        "textcoords": "offset points",
-        "fontsize": SMALL_PRINT,
-        "color": theme.muted,
-        "zorder": 1.5,
-    }
-    bottom, top = extent
+    """Draw the limits of the device, and shade the sizes up to `cache_edge`."""
+    theme, (bottom, top) = look.theme, extent
+    small: dict[str, Any] = {"fontsize": SMALL_PRINT, "color": theme.muted, "zorder": 1.5}
     levels = {label: level for label, level in look.levels(panel, top).items() if bottom < level < top}
     for label, level in levels.items():
         axes.axhline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
-        axes.annotate(label, (1, level), (-2, 2), ("axes fraction", "data"), ha="right", va="bottom", **small)
+        place: Any = (1, level), (-2, 2), ("axes fraction", "data"), "offset points"
+        axes.annotate(label, *place, ha="right", va="bottom", **small)
     if look.metric.ratio:
         axes.axhline(1, color=theme.quiet, linewidth=1.4, zorder=1)
     if cache_edge is not None:
@@ -137,11 +120,11 @@ def _draw_backdrop(
         mebibytes = (look.agreed("cache_bytes", panel) or 0) / 2**20
         label = f"fits in {'cache' if on_host else 'L2'} ({mebibytes:.0f} MiB)"
         under = max(levels.values(), default=top)  # the levels have their labels above their lines
-        axes.annotate(label, (0, under), (5, -3), ("axes fraction", "data"), va="top", **small)
+        axes.annotate(label, (0, under), (5, -3), ("axes fraction", "data"), "offset points", va="top", **small)
 
 
-def cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
-    """The x up to which the bytes of a call fit into the cache, for each panel of a page. All are None if everything on the
+def _cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
+    """For each panel of a page, the x up to which the bytes of a call fit into the cache. All are None if everything on the
     page fits: there is nothing to tell apart."""
     edges = [_resident_up_to(panel, look) for panel in panels]
     return [None] * len(edges) if all(edge == math.inf for edge in edges) else edges
@@ -153,13 +136,14 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
     It is infinite where they always fit, and None where they never fit, do not grow with x, or the cache is not known.
     """
     cache_bytes = look.agreed("cache_bytes", panel) if look.metric.timed else None
-    of_rows: dict[float, list[int]] = defaultdict(list)
-    for x, points in (item for series in panel for item in series.by_x.items()):
-        for row in (point.row for point in points):
-            if row.gbps and row.ms:
-                of_rows[x].append(round(row.gbps * row.ms * 1e6))  # whole, without float noise
-    xs = sorted(of_rows)
-    sizes = [median(of_rows[x]) for x in xs]
+    bytes_by_x: dict[float, list[int]] = defaultdict(list)
+    for series in panel:
+        for x, points in series.by_x.items():
+            rows = (point.row for point in points)
+            # whole, without float noise
+            bytes_by_x[x] += [round(row.gbps * row.ms * 1e6) for row in rows if row.gbps and row.ms]
+    xs = sorted(x for x in bytes_by_x if bytes_by_x[x])
+    sizes = [median(bytes_by_x[x]) for x in xs]
     if not cache_bytes or len(set(sizes)) < 2 or sizes != sorted(sizes) or sizes[0] > cache_bytes:
         return None
     return math.inf if sizes[-1] <= cache_bytes else float(np.interp(cache_bytes, sizes, xs))
@@ -207,7 +191,7 @@ def _draw_suspects(axes: Axes, series: Series, look: Look, extent: tuple[float, 
         axes.plot(xs, inside, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
 
 
-def _lost(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
+def _marks(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
     """The colours and the marks of the series that have any."""
     lost = sorted((series for series in panel if series.marks), key=lambda series: natural_key(series.curve))
     return [(look.styles[series.curve].colour, series.marks) for series in lost]
@@ -219,46 +203,50 @@ def _lost(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Status
 def _have_room_at_ends(panel: Sequence[Series], look: Look) -> bool:
     """Whether each curve can have its name at the end of its line in place of a legend: they are few, short, and each line
     reaches the end of the panel."""
+    if len(look.files) > 1 or len(panel) > 9:
+        return False
     end = sizes_of(panel)[-1]
-    short = all(text_width(look.names[series.curve], 12) <= 170 for series in panel)
-    return len(look.files) == 1 and len(panel) <= 9 and short and all(end in series.values for series in panel)
+    return all(end in series.values and text_width(look.names[series.curve], 12) <= 170 for series in panel)
 
 
-def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[LegendEntry]:
+def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Line2D]:
     """Legend entries of the curves, the highest last value first, then of the files where there are several."""
     several = len(look.files) > 1
     lasts: dict[str, float] = defaultdict(lambda: -math.inf)
     for series in (series for panel in panels for series in panel):
         lasts[series.curve] = max(lasts[series.curve], series.last)
-    entries: list[LegendEntry] = []
+    entries = []
     for curve in sorted(lasts, key=lambda curve: (-lasts[curve], natural_key(curve))):
         style = look.styles[curve]
-        handle = Line2D([], [], color=style.colour, linestyle="-" if several else style.line, **style.points)
-        entries.append((look.names[curve], handle))
+        line: Any = "-" if several else style.line
+        entries.append(Line2D([], [], label=look.names[curve], color=style.colour, linestyle=line, **style.points))
     for file in look.files if several else ():
         line = look.line(COPY_CURVE, file)
-        entries.append((file, Line2D([], [], color=look.theme.ink, linestyle=line, linewidth=1.6)))
+        entries.append(Line2D([], [], label=file, color=look.theme.ink, linestyle=line, linewidth=1.6))
     return entries
 
 
-def hollow_entries(points: Iterable[Point], look: Look) -> list[LegendEntry]:
+def hollow_entries(points: Iterable[Point], look: Look) -> list[Line2D]:
     """A legend entry of hollow points or bars, if there are any. It is grey, because they have the colour of their provider."""
-    ring: dict[str, Any] = {"markerfacecolor": look.theme.background, "markeredgewidth": 1.5}
-    handle = Line2D([], [], color=look.theme.muted, marker="o", linestyle="", **ring)
-    return [(flags, handle)] if (flags := hollow_flags(points)) else []
+    flags = hollow_flags(points)
+    ring = Line2D(
+        [], [], label=flags, color=look.theme.muted, marker="o", linestyle="", markerfacecolor=look.theme.background,
+        markeredgewidth=1.5,
+    )  # fmt: skip
+    return [ring] if flags else []
 
 
-def mark_entries(points: Sequence[Point], look: Look) -> list[LegendEntry]:
+def mark_entries(points: Sequence[Point], look: Look) -> list[Line2D]:
     """Legend entries of the marks of rows without a value."""
     grey = look.theme.muted
-    entries: list[LegendEntry] = []
+    entries = []
     if any(point.claimed is not None for point in points):
-        question = Line2D([], [], color=grey, marker=QUESTION_MARK, linestyle="", markersize=9)
-        entries.append(("suspect: implausible time", question))
-    for status in MARK_SHAPES:
-        if any(point.mark is status for point in points):
-            entries.append((status.value, Line2D([], [], color=grey, **row_mark(status))))
-    return entries
+        question = Line2D([], [], color=grey, marker=QUESTION_MARK, markersize=9, linestyle="")
+        question.set_label("suspect: implausible time")
+        entries.append(question)
+    occurring = {point.mark for point in points}
+    marks = [status for status in MARK_SHAPES if status in occurring]
+    return entries + [Line2D([], [], label=status.value, color=grey, **row_mark(status)) for status in marks]
 
 
 def hollow_flags(points: Iterable[Point]) -> str:

@@ -1,29 +1,24 @@
-"""Maps. Of winners: for each case the fastest curve, its margin, and whether the difference is more than noise. Of choices:
-areas in the colour of what is chosen there, and dots in the colour of what is best."""
+"""Maps of winners: for each case the fastest curve, its margin, and whether the difference is more than noise."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.ranking import FASTEST, MARKS, TIED, UNCLEAR, Winner, first_places
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.names import BARE_COLUMNS, natural, size_text, title_of
+from kbench.plotting.names import BARE_COLUMNS, natural, size_text
 from kbench.plotting.pages import Look, Page, axes_of, choose_axis, numbers_of, where_of
 from kbench.plotting.scales import short, ticks
-from kbench.plotting.sheet import PAGE_WIDTHS, LegendEntry, grid, make_page, panel_width, settle, text_width
-from kbench.plotting.style import LIGHT, mix, styled, styles
+from kbench.plotting.sheet import PAGE_WIDTHS, Grid, finish, make_panels, text_width
+from kbench.plotting.style import mix
 from kbench.text.words import plural
 
 SIGNS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to tell"
@@ -36,11 +31,6 @@ TICK_SIZE = 10.5
 
 TEXT_SIZES = (11, 9)
 """Font sizes of text in cells, in points: the first at which all of it fits, without the names if need be, or none."""
-
-PALE = 0.45
-"""The share of the background in the colour of an area of choices, so that dots stand out."""
-
-# -- winners
 
 
 @dataclass(frozen=True)
@@ -108,24 +98,20 @@ def rows_of(cells: Sequence[Cell], y: str) -> list[Any]:
 def draw_page(page: Page[Cell], look: Look) -> Figure:
     """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
     panels = page.panels
-    columns, rows = grid(len(panels))
-    if not all(_has_room(panel, look, panel_width(columns), TEXT_SIZES[0]) for panel in panels):
-        columns, rows = 1, len(panels)
-    many = columns == 1 and max(len({cell.where[look.x] for cell in panel}) for panel in panels) > 16
-    wide = max(PAGE_WIDTHS) if many else columns
+    grid = Grid.of(page.titles)
+    if not all(_has_room(panel, look, grid.panel_width, TEXT_SIZES[0]) for panel in panels):
+        many = max(len({cell.where[look.x] for cell in panel}) for panel in panels) > 16
+        grid = Grid(page.titles, 1, max(PAGE_WIDTHS.values()) if many else PAGE_WIDTHS[1])
     counts = [len(rows_of(panel, look.y)) for panel in panels]
-    heights = [max(counts[row * columns : (row + 1) * columns]) for row in range(rows)]
-    body = sum(max(1.25, 0.46 * count + 0.85) + 0.2 * len(look.paired) for count in heights)
-    figure, grid_axes = make_page(
-        page.titles, columns, body, f"fastest: {title_of(page.whole(look.titled))}", look.caption,
-        _legend(page.points, look), look.theme, heights, wide,
-    )  # fmt: skip
+    ratios = [max(counts[start : start + grid.columns]) for start in range(0, len(counts), grid.columns)]
+    height = sum(max(1.25, 0.46 * count + 0.85) + 0.2 * len(look.paired) for count in ratios)
+    figure, grid_axes = make_panels(grid, height, ratios)
     for axes, panel in zip(grid_axes, panels, strict=True):
-        _draw_winners(axes, panel, look, panel_width(columns, wide))
-    return settle(figure)
+        _draw_panel(axes, panel, look, grid.panel_width)
+    return finish(figure, f"fastest: {look.title(page)}", look.caption, _legend(page.points, look), look.theme)
 
 
-def _draw_winners(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:
+def _draw_panel(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:
     """Draw a cell per case, with larger y above. `width` of the panel, in points, decides whether cells have text."""
     theme = look.theme
     xs, ys = sorted({cell.where[look.x] for cell in panel}), rows_of(panel, look.y)
@@ -182,87 +168,21 @@ def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> b
     return longest < 0.95 * width / len({cell.where[look.x] for cell in panel})
 
 
-def _legend(cells: Sequence[Cell], look: Look) -> list[LegendEntry]:
+def _legend(cells: Sequence[Cell], look: Look) -> list[Patch]:
     """Legend entries: the curves that lead a case, those with most wins first, each with its wins and ties.
 
     The last entry explains the hatch and counts the ties and the cases that are too noisy to tell.
     """
     first = first_places(cell.winner for cell in cells)
     wins, ties = ({curve: first[mark, curve] for curve in {cell.curve for cell in cells}} for mark in (FASTEST, TIED))
-    entries: list[LegendEntry] = []
+    entries = []
     for curve in sorted(wins, key=lambda curve: (-wins[curve], -ties[curve], curve)):
         counted = f"{wins[curve]} + {plural(ties[curve], 'tie')}" if ties[curve] else str(wins[curve])
-        entries.append((f"{look.names[curve]} {counted}", Patch(color=look.styles[curve].colour)))
+        entries.append(Patch(color=look.styles[curve].colour, label=f"{look.names[curve]} {counted}"))
     marks = [cell.winner.mark for cell in cells]
     counts = [f"{mark} {MARKS[mark]} ({marks.count(mark)})" for mark in (TIED, UNCLEAR) if mark in marks]
     if counts:
-        edge = look.theme.background
-        patch = Patch(facecolor=look.theme.quiet, hatch=TIE_HATCH, edgecolor=edge, linewidth=0)
-        entries.append((", ".join(counts), patch))
+        hatched = Patch(facecolor=look.theme.quiet, hatch=TIE_HATCH, edgecolor=look.theme.background, linewidth=0)
+        hatched.set_label(", ".join(counts))
+        entries.append(hatched)
     return entries
-
-
-# -- choices
-
-
-@dataclass(frozen=True)
-class ChoicePanel:
-    """`chosen` has a list for each of `ys`, with the provider at each of `xs`. Sizes are above 0. `y_name` is "" for a strip
-    of one row. `dots` are measured places, with the provider that is best there."""
-
-    title: str
-    x_name: str
-    y_name: str
-    xs: Sequence[float]
-    ys: Sequence[float]
-    chosen: Sequence[Sequence[str]]
-    dots: Sequence[tuple[float, float, str]]
-
-
-def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes:
-    """The map as the bytes of a PNG."""
-    areas = {name for panel in panels for row in panel.chosen for name in row}
-    names = sorted(areas | {best for panel in panels for _, _, best in panel.dots})
-    colours = {name: style.colour for name, style in styles(names, LIGHT).items()}
-    columns, rows = grid(len(panels))
-    body = rows * (3.4 if panels[0].y_name else 1.5)
-    stream = io.BytesIO()
-    with styled(LIGHT):
-        entries: list[LegendEntry] = [
-            (name, Patch(color=mix(colours[name], LIGHT.background, PALE))) for name in sorted(areas)
-        ]
-        entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
-        entries += [(name, _marker(colours[name])) for name in names if name not in areas]
-        figure, grid_axes = make_page([panel.title for panel in panels], columns, body, title, caption, entries, LIGHT)
-        for axes, panel in zip(grid_axes, panels, strict=True):
-            _draw_choices(axes, panel, colours)
-        settle(figure).savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
-
-
-def _marker(colour: str) -> Line2D:
-    """A dot of the legend."""
-    return Line2D([], [], marker="o", linestyle="", markeredgecolor=LIGHT.background, color=colour, markersize=7)
-
-
-def _draw_choices(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> None:
-    names = list(colours)
-    pale = ListedColormap([mix(colours[name], LIGHT.background, PALE) for name in names])
-    cells = np.array([[names.index(name) for name in row] for row in panel.chosen])
-    ys = panel.ys if panel.y_name else [0.5, 1.5]  # a strip is twice its only row
-    axes.pcolormesh(
-        panel.xs, ys, np.broadcast_to(cells, (len(ys), len(panel.xs))), cmap=pale, vmin=-0.5, vmax=len(names) - 0.5,
-        shading="nearest", rasterized=True,
-    )  # fmt: skip
-    for x, y, best in panel.dots:
-        axes.plot(x, y, "o", color=colours[best], markeredgecolor=LIGHT.background, markersize=6.5)
-    axes.grid(visible=False)
-    axes.set_xscale("log", base=2)
-    if panel.y_name:
-        axes.set_yscale("log", base=2)
-    axes.set(xlim=(panel.xs[0], panel.xs[-1]), ylim=(ys[0], ys[-1]), xlabel=panel.x_name, ylabel=panel.y_name)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        axis.set_minor_locator(NullLocator())
-    if not panel.y_name:
-        axes.set_yticks([])

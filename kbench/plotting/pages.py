@@ -16,6 +16,8 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from matplotlib.figure import Figure
+
 from kbench.analysis.cases import distrusted, key_of
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
@@ -317,6 +319,16 @@ P = TypeVar("P", bound=Placed)
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A figure, and the combination it shows as a part of a file name: "" or `float16-M64`. `lines` has the points of each
+    panel of lines."""
+
+    combination: str
+    figure: Figure
+    lines: Sequence[Sequence[Point]] = ()
+
+
+@dataclass(frozen=True)
 class Page(Generic[P]):
     """The panels of one picture.
 
@@ -396,6 +408,10 @@ class Look:
     def files(self) -> list[str]:
         """The labels of the files."""
         return [source.label for source in self.sources]
+
+    def title(self, page: Page[Any]) -> str:
+        """What all panels of a page have in common."""
+        return title_of(page.whole(self.titled))
 
     def name(self, series: Series) -> str:
         """What to print for a series."""

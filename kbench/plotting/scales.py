@@ -13,6 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kbench.plotting.names import four_digits
+from kbench.plotting.pages import Value
 from kbench.plotting.sheet import text_width
 from kbench.text.numbers import format_change
 
@@ -109,14 +110,14 @@ def factors(low: float, high: float, most: int) -> list[float]:
     return next((numbers for numbers in inside if len(numbers) <= most), [])
 
 
-def limits(values: Sequence[float], highs: list[float], *, log: bool) -> tuple[float, float]:
+def limits(values: Sequence[Value], *, log: bool) -> tuple[float, float]:
     """The range for `scale_y`. It leaves room for bands above the values, at most a quarter: longer bands are cut."""
-    if not values:
-        return 0.0, 1.0
-    least, most = min(values), max(values)
+    least = min((value.value for value in values), default=0.0)
+    most = max((value.value for value in values), default=1.0)
     if log and least > 0:
         return least / 1.25, most * 1.25
-    return 0.0, min(max([*highs, most]), 1.25 * most) or 1.0
+    high = max((value.high for value in values), default=1.0)
+    return 0.0, min(max(high, most), 1.25 * most) or 1.0
 
 
 # -- an axis of changes

@@ -1,6 +1,7 @@
 """The page that all pictures share: a title, panels in a grid, a legend and a caption.
 
-The texts are measured, and the page becomes as high as they and the panels need. Matplotlib lays out the panels.
+`make_panels` begins a page. `finish` measures its texts, makes it as high as they and the panels need, and lets matplotlib lay
+out the panels.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
 from matplotlib.textpath import text_to_path
+from matplotlib.transforms import Bbox
 
 from kbench.plotting.style import SMALL_PRINT, Theme, row_mark
 from kbench.results.vocabulary import Status
@@ -31,106 +34,110 @@ PANEL_TITLE_SIZE, LEGEND_SIZE = 12, 10.5
 
 POINTS_PER_INCH = 72
 
-BESIDE_PANEL = 1.1
-"""What the labels of an axis take of the width of a panel, in inches, about."""
-
 GAP = 0.1
 """Between the edge of the page, its texts and its panels, in inches."""
 
 END_NAME = "end name"
-"""What marks a text at the end of a line, so that `settle` finds it."""
+"""What marks a text at the end of a line, so that `finish` finds it."""
 
 STRIP_ROW = 0.05
 """Height of a row of marks below the values, as a share of the panel."""
 
-LegendEntry = tuple[str, Artist]
-"""A name and what stands before it."""
+
+@dataclass(frozen=True)
+class Grid:
+    """Panels with their titles, in columns, on a page of `width` inches. `beside` is what the labels of an axis take of the
+    width of a panel, about, in inches."""
+
+    titles: Sequence[str]
+    columns: int
+    width: float
+    beside: float = 1.1
+
+    @classmethod
+    def of(cls, titles: Sequence[str]) -> Grid:
+        """The grid for a number of panels."""
+        columns = 1 if len(titles) == 1 else 2 if len(titles) <= 4 else 3
+        return cls(titles, columns, PAGE_WIDTHS[columns])
+
+    @property
+    def rows(self) -> int:
+        return math.ceil(len(self.titles) / self.columns)
+
+    @property
+    def panel_width(self) -> float:
+        """The width of the axes of a panel, about, in points."""
+        return (self.width / self.columns - self.beside) * POINTS_PER_INCH
 
 
-def grid(panels: int) -> tuple[int, int]:
-    """The columns and rows for a number of panels."""
-    columns = 1 if panels == 1 else 2 if panels <= 4 else 3
-    return columns, math.ceil(panels / columns)
-
-
-def panel_width(columns: int, page: int = 0) -> float:
-    """The width of the axes of a panel, about, in points. `page` is the number of columns that the page is as wide as."""
-    return (PAGE_WIDTHS[page or columns] / columns - BESIDE_PANEL) * POINTS_PER_INCH
-
-
-def make_page(
-    titles: Sequence[str],
-    columns: int,
-    body: float,
-    title: str,
-    caption: str,
-    entries: Sequence[LegendEntry],
-    theme: Theme,
-    ratios: Sequence[float] | None = None,
-    wide: int = 0,
-    y_label: str = "",
-    beside: float = BESIDE_PANEL,
-) -> tuple[Figure, list[Axes]]:
-    """A page with an empty panel for each of `titles`. The panels are `body` inches high together, with a legend below them.
-
-    The page is as wide as one with `wide` columns, by default as it has. `ratios` are the heights of the rows of panels,
-    relative to each other, and `y_label` is that of all panels. `beside` is what labels take of a panel's width, in inches.
-    """
-    width, rows = PAGE_WIDTHS[wide or columns], math.ceil(len(titles) / columns)
-    figure = Figure(figsize=(width, body), layout="constrained")
+def make_panels(grid: Grid, height: float, ratios: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
+    """A page with empty panels, which are `height` inches high together. `ratios` are the heights of their rows, relative to
+    each other."""
+    figure = Figure(figsize=(grid.width, height), layout="constrained")
     FigureCanvasAgg(figure)
+    axes = list(figure.subplots(grid.rows, grid.columns, squeeze=False, height_ratios=ratios).flat)
+    for unused in axes[len(grid.titles) :]:
+        unused.remove()
+    for panel, title in zip(axes, grid.titles, strict=False):
+        panel.set_title(wrap(title, grid.panel_width, PANEL_TITLE_SIZE), loc="left")
+    return figure, axes[: len(grid.titles)]
+
+
+def finish(
+    figure: Figure, title: str, caption: str, legend: Sequence[Artist], theme: Theme, y_label: str = ""
+) -> Figure:
+    """Put a title above the panels, and a legend and a caption below them. `y_label` is that of all panels. Then lay out the
+    page, once for all formats."""
+    width, body = figure.get_size_inches()
     room = (width - 2 * GAP) * POINTS_PER_INCH
     above = figure.suptitle(wrap(title, room, 14, weight="bold"), x=GAP / width, ha="left", va="top")
     under = figure.supxlabel(
         wrap(caption, room, SMALL_PRINT), x=GAP / width, ha="left", va="bottom", fontsize=SMALL_PRINT, linespacing=1.25
     )
     under.set_color(theme.muted)
-    legends = [_legend(figure, entries, room)] if entries else []
+    legends = [_legend(figure, legend, room)] if legend else []
     header, footer = (text.get_window_extent().height / figure.dpi + 2 * GAP for text in (above, under))
-    below = footer + sum(legend.get_window_extent().height / figure.dpi for legend in legends)
+    below = footer + sum(box.get_window_extent().height / figure.dpi for box in legends)
     height = header + body + below
     figure.set_figheight(height)
     above.set_y(1 - GAP / height)
     under.set_y(GAP / height)
-    for legend in legends:
-        legend.set_bbox_to_anchor((0, below / height), transform=figure.transFigure)
+    for box in legends:
+        box.set_bbox_to_anchor((0, below / height), transform=figure.transFigure)
     for artist in (above, under, *legends):
         artist.set_in_layout(False)
     if y_label:
         figure.supylabel(y_label, y=(below + body / 2) / height, fontsize=12)
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0, below / height, 1, body / height), w_pad=0.06, h_pad=0.06)
-    axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).flat)
-    for unused in axes[len(titles) :]:
-        unused.remove()
-    for panel, name in zip(axes, titles, strict=False):
-        panel.set_title(wrap(name, (width / columns - beside) * POINTS_PER_INCH, PANEL_TITLE_SIZE), loc="left")
-    return figure, axes[: len(titles)]
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        # the last digits of matplotlib's solver differ from one process to the next
+        bounds = (round(bound, 6) for bound in axes.get_position(original=True).bounds)
+        axes.set_position(Bbox.from_bounds(*bounds))
+        _move_end_names_apart(axes, POINTS_PER_INCH / figure.dpi)
+    return figure
 
 
-def _legend(figure: Figure, entries: Sequence[LegendEntry], room: float) -> Legend:
+def _legend(figure: Figure, handles: Sequence[Artist], room: float) -> Legend:
     """A legend in as many columns as fit into the width of the page."""
-    names, handles = zip(*entries, strict=True)
     beside, between = 2.1, 1.6  # the sign before a name, and the space between two columns, by the size of letters
-    widest = max(text_width(name, LEGEND_SIZE) for name in names) + (beside + between) * LEGEND_SIZE
-    rows = math.ceil(len(names) / max(1, int((room + between * LEGEND_SIZE) / widest)))
+    longest = max(text_width(str(handle.get_label()), LEGEND_SIZE) for handle in handles)
+    widest = longest + (beside + between) * LEGEND_SIZE
+    rows = math.ceil(len(handles) / max(1, int((room + between * LEGEND_SIZE) / widest)))
     return figure.legend(
-        handles, names, loc="upper left", ncols=math.ceil(len(names) / rows), fontsize=LEGEND_SIZE, borderaxespad=0.1,
-        handlelength=1.6, handletextpad=0.5, columnspacing=between,
+        handles=handles, loc="upper left", ncols=math.ceil(len(handles) / rows), fontsize=LEGEND_SIZE,
+        borderaxespad=0.1, handlelength=1.6, handletextpad=0.5, columnspacing=between,
     )  # fmt: skip
 
 
 def name_ends(
-    axes: Axes,
-    names: Iterable[tuple[float, str, str]],
-    theme: Theme,
-    size: float = 12,
-    apart: float = 14,
-    *,
-    leaders: bool = True,
+    axes: Axes, names: Iterable[tuple[float, str, str]], theme: Theme, size: float = 12, *, leaders: bool = True
 ) -> None:
-    """Write names at the ends of lines, right of a panel: of each its value, its text and the colour of its line. They stand
-    `apart` points from the panel. With `leaders` thin lines lead to them, also to one that `settle` moves."""
+    """Write names at the ends of lines, right of a panel: of each its value, its text and the colour of its line. With
+    `leaders` thin lines lead to them, also to one that `finish` moves."""
+    apart = 14 if leaders else 5
     for value, name, colour in names:
         leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
         axes.annotate(
@@ -157,26 +164,15 @@ def draw_strip(
             )  # fmt: skip
 
 
-def settle(figure: Figure) -> Figure:
-    """Lay out the panels, once for all formats, and move names at the ends of lines apart. Positions are rounded: the last
-    digits of matplotlib's solver differ from one process to the next."""
-    engine: Any = figure.get_layout_engine()
-    engine.execute(figure)
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        left, bottom, width, height = (round(bound, 6) for bound in axes.get_position(original=True).bounds)
-        axes.set_position((left, bottom, width, height))
-        names: list[Any] = sorted(
-            (text for text in axes.texts if text.get_gid() == END_NAME), key=lambda text: text.xy[1]
-        )
-        unit = POINTS_PER_INCH / figure.dpi
-        heights = [unit * (axes.transData.transform(name.xy)[1] - axes.bbox.y0) for name in names]
-        places = spread(
-            heights, 1.25 * max((name.get_fontsize() for name in names), default=0), unit * axes.bbox.height
-        )
-        for name, height, place in zip(names, heights, places, strict=True):
-            name.xyann = (name.xyann[0], place - height)
-    return figure
+def _move_end_names_apart(axes: Axes, unit: float) -> None:
+    """Move the names at the ends of lines apart. `unit` is the size of a pixel in points."""
+    names: list[Any] = [text for text in axes.texts if text.get_gid() == END_NAME]
+    names.sort(key=lambda name: name.xy[1])
+    heights = [unit * (axes.transData.transform(name.xy)[1] - axes.bbox.y0) for name in names]
+    apart = 1.25 * max((name.get_fontsize() for name in names), default=0)
+    places = spread(heights, apart, unit * axes.bbox.height)
+    for name, height, place in zip(names, heights, places, strict=True):
+        name.xyann = (name.xyann[0], place - height)
 
 
 def spread(heights: Sequence[float], apart: float, most: float) -> Any:

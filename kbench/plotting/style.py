@@ -139,12 +139,13 @@ def theme_by_name(name: str) -> Theme:
 
 
 @contextmanager
-def styled(theme: Theme) -> Iterator[None]:
+def styled(name: str = LIGHT.name) -> Iterator[Theme]:
     """Matplotlib with the settings of a theme and none of the user's own. It draws a box for a sign that its font lacks, as in
-    a name in Chinese, and says nothing about it."""
+    a name in Chinese, and says nothing about it. Raises UsageError for an unknown theme."""
+    theme = theme_by_name(name)
     with warnings.catch_warnings(), matplotlib.style.context(["default", theme.rc()]):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
+        yield theme
 
 
 def mix(colour: str, other: str, share: float) -> str:

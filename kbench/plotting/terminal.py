@@ -16,7 +16,7 @@ from kbench.errors import UsageError
 from kbench.plotting import lines
 from kbench.plotting.bars import sorted_bars, value_text
 from kbench.plotting.maps import Cell
-from kbench.plotting.names import four_digits, size_text, title_of
+from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.pages import COPY_CURVE, Look, Point, Series, Value, series_of
 from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
@@ -44,7 +44,7 @@ def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> 
     }
     for page, look in pages_of(sources, choices, as_text=True):
         for title, panel in zip(page.titles, page.panels, strict=True):
-            print_paragraph(" · ".join(filter(None, [title_of(page.whole(look.titled)), title])))
+            print_paragraph(" · ".join(filter(None, [look.title(page), title])))
             print_panel[look.kind](panel, look)
             print()
     for line in look.caption.split("\n"):

@@ -44,7 +44,7 @@ def inline_svg(picture: Picture) -> str:
     figure = picture.figure
     figure.set_dpi(POINTS_PER_INCH)  # the unit of the SVG
     stream = io.StringIO()
-    with styled(LIGHT), matplotlib.rc_context({"svg.fonttype": "none"}):
+    with styled(), matplotlib.rc_context({"svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", metadata={"Date": None})
     whole = stream.getvalue()
     svg = _NOT_SHOWN.sub("", whole[whole.index("<svg") :])
