@@ -18,7 +18,7 @@ import numpy as np
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.history.change_points import level_changes, own_noise, shared_noise
-from kbench.history.changes import HistoryChange, changes_of_level, changes_of_status
+from kbench.history.changes import HistoryChange, changes_of
 from kbench.history.timeline import Run, RunPoint, Series, SeriesKey, Timeline, join_runs, read_runs
 from kbench.results.cells import MARGIN
 from kbench.results.reader import Results
@@ -121,11 +121,9 @@ def judge_runs(folder: Path, runs: Sequence[Run], options: HistoryOptions) -> Hi
     chosen = _choose(timeline.series, options.where, folder)
     first = _first_recent(timeline, options.recent)
     changes = [
-        replace(change, recent=change.event_run >= first[change.series.key.machine, change.series.key.case.operator])
-        for change in (
-            *changes_of_level(timeline, chosen, options.margin),
-            *changes_of_status(timeline, chosen, options.margin),
-        )
+        replace(change, recent=change.event_run >= first[series.key.machine, series.key.case.operator])
+        for series in chosen
+        for change in changes_of(series, timeline, options.margin)
     ]
     changes.sort(key=lambda change: (change.event_run, change.kind.rank, change.series.key.order))
     return HistoryReport(folder, options, timeline, tuple(chosen), tuple(changes))
@@ -133,24 +131,22 @@ def judge_runs(folder: Path, runs: Sequence[Run], options: HistoryOptions) -> Hi
 
 def _with_levels(series: Sequence[Series], margin: float) -> Iterator[Series]:
     """The series with their noise and changes of level. Series of a machine share what is known of their noise."""
-    own_noises = {one_series.key: own_noise(np.array(one_series.logs)) for one_series in series}
-    of_machine: dict[str, list[float]] = defaultdict(list)
-    for key, noise in own_noises.items():
-        if noise is not None:
-            of_machine[key.machine].append(noise)
-    for one_series in series:
-        noises = of_machine[one_series.key.machine]
-        step = one_series.clock_step
-        usual = statistics.median(noises) if noises else None
-        noise = shared_noise(own_noises[one_series.key], len(one_series.logs), usual, step)
+    noises: dict[str, list[float]] = defaultdict(list)
+    for member in series:
+        noise = own_noise(np.array(member.logs))
+        noises[member.key.machine] += [] if noise is None else [noise]
+    usual = {machine: statistics.median(of_machine) for machine, of_machine in noises.items() if of_machine}
+    for member in series:
+        logs, step = np.array(member.logs), member.clock_step
+        noise = shared_noise(own_noise(logs), len(logs), usual.get(member.key.machine), step)
         least = math.log1p(max(margin, CLOCK_STEPS * step))
-        yield replace(one_series, noise=noise, levels=tuple(level_changes(np.array(one_series.logs), noise, least)))
+        yield replace(member, noise=noise, levels=tuple(level_changes(logs, noise, least)))
 
 
 def _choose(series: Sequence[Series], where: str, folder: Path) -> list[Series]:
     """The series whose last row `where` chooses, in their order. Raises UsageError if there are none."""
-    axes = dict.fromkeys(name for one_series in series for name in one_series.key.case.axes)
-    rows = [one_series.points[-1].row for one_series in series]
+    axes = dict.fromkeys(name for member in series for name in member.key.case.axes)
+    rows = [member.points[-1].row for member in series]
     last = Results(folder, csv_header(axes), rows, range(len(rows)))
     chosen = RowFilter.parse(where)
     places = chosen.select(last).lines
@@ -191,7 +187,7 @@ def history_json(report: HistoryReport) -> str:
 
 
 def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
-    baseline = change.moved.baseline
+    baseline = dict(zip(("provider", "ratio"), change.baseline, strict=True)) if change.baseline else None
     return {
         "kind": change.kind.value,
         "recent": change.recent,
@@ -206,9 +202,9 @@ def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
         "ratio": change.ratio,
         "ci": change.ci,
         "moved": {
-            **{kind: list(map(asdict, properties)) for kind, properties in change.moved.properties.items()},
-            "copies": change.moved.copies,
-            "baseline": {"provider": baseline[0], "ratio": baseline[1]} if baseline else None,
+            **{kind: list(map(asdict, properties)) for kind, properties in change.moved.items()},
+            "copies": change.copies,
+            "baseline": baseline,
         },
     }
 

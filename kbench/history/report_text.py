@@ -48,12 +48,10 @@ def head(report: HistoryReport) -> str:
     """What the history holds."""
     runs, series = report.timeline.runs, report.series
     days = dict.fromkeys([day(runs[0].started_at), day(runs[-1].started_at)])
-    points = sum(len(one_series.points) for one_series in series)
-    machines = ", ".join(dict.fromkeys(one_series.key.machine for one_series in series))
-    return (
-        f"{plural(len(runs), 'run')} from {' to '.join(days)}: {plural(len(series), 'series', 'series')} with "
-        f"{plural(points, 'point')}, {machines}"
-    )
+    points = sum(len(member.points) for member in series)
+    held = f"{plural(len(series), 'series', 'series')} with {plural(points, 'point')}"
+    machines = dict.fromkeys(member.key.machine for member in series)
+    return f"{plural(len(runs), 'run')} from {' to '.join(days)}: {held}, {', '.join(machines)}"
 
 
 def method_line(report: HistoryReport) -> str:
@@ -67,7 +65,7 @@ def method_line(report: HistoryReport) -> str:
 
 def _usual_noise(report: HistoryReport) -> float | None:
     """The median noise of the series that are long enough to tell, as a share of the time."""
-    noises = [one_series.noise for one_series in report.series if len(one_series.timed) >= FEWEST]
+    noises = [series.noise for series in report.series if len(series.timed) >= FEWEST]
     return statistics.median(noises) if noises else None
 
 
@@ -75,7 +73,7 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
     """The changes by run and machine, and by what moved with them except the baseline of their case."""
     groups: dict[object, list[HistoryChange]] = {}
     for change in changes:
-        shared = {**change.moved.properties, "code": change.moved.properties.get("code", ())[:1]}
+        shared = {**change.moved, "code": change.moved.get("code", ())[:1]}
         groups.setdefault((change.event_run, change.series.key.machine, *shared.items()), []).append(change)
     return list(groups.values())
 
@@ -88,22 +86,22 @@ def day(moment: str) -> str:
 def moved_text(changes: Sequence[HistoryChange]) -> str:
     """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing did; "" if only a baseline
     moved."""
-    kinds = changes[0].moved.properties
     # the hash of the code says nothing beside the commits
-    texts = [f"{kind}: {_few(few[:1] if kind == 'code' else few)}" for kind, few in kinds.items() if few]
-    if ratio := next((change.moved.copies for change in changes if change.moved.copies), None):
+    kinds = {kind: moved[:1] if kind == "code" else moved for kind, moved in changes[0].moved.items()}
+    texts = [f"{kind}: {_few(moved)}" for kind, moved in kinds.items() if moved]
+    if ratio := next((change.copies for change in changes if change.copies), None):
         became = f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}"
         texts.append(f"machine: the copy control became {became}, which is subtracted")
-    if not texts and not any(change.moved.baseline for change in changes):
+    if not texts and not any(change.baseline for change in changes):
         return NOTHING_MOVED
     return "; ".join(texts)
 
 
 def baseline_text(change: HistoryChange) -> str:
     """How the baseline of the case changed in the same run; "" if it did not."""
-    if not change.moved.baseline:
+    if not change.baseline:
         return ""
-    name, ratio = change.moved.baseline
+    name, ratio = change.baseline
     return f"the baseline {name} changed too, by {format_change(ratio)}"
 
 
@@ -113,23 +111,15 @@ def change_text(change: HistoryChange) -> str:
 
 
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool) -> Iterator[str]:
-    first = changes[0]
-    of_machine = sum(one_series.key.machine == first.series.key.machine for one_series in report.series)
-    run = report.timeline.runs[first.event_run]
-    yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
+    run, machine = report.timeline.runs[changes[0].event_run], changes[0].series.key.machine
+    of_machine = sum(series.key.machine == machine for series in report.series)
+    yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {machine}"
     if text := moved_text(changes):
         yield f"  changed with it: {text}"
-    rows = [
-        (
-            change.kind.mark,
-            change_text(change),
-            _levels(change),
-            "; ".join(
-                filter(None, [change.series.key.label, _place(report, change), change.reason, baseline_text(change)])
-            ),
-        )
-        for change in changes
-    ]
+    rows = []
+    for change in changes:
+        parts = [change.series.key.label, _place(report, change), change.reason, baseline_text(change)]
+        rows.append((change.kind.mark, change_text(change), _levels(change), "; ".join(filter(None, parts))))
     table = Table(("kind", "change", "levels", "series"), rows).without_empty(("change", "levels"))
     for change, line in zip(changes, table.lines()[1:], strict=True):
         yield f"  {paint_mark(line, change.kind, colour)}"
@@ -163,9 +153,9 @@ def notes(report: HistoryReport) -> Iterator[str]:
     if usual > report.options.margin / 2:
         least = f"{100 * SEEN_SOON * usual:.2g} %"
         yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
-    short = [one_series for one_series in report.series if 0 < len(one_series.timed) < FEWEST]
+    short = sum(0 < len(series.timed) < FEWEST for series in report.series)
     if short:
-        have = f"{plural(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
+        have = f"{plural(short, 'series', 'series')} {'has' if short == 1 else 'have'}"
         yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
     yield from _failing(report)
     if report.uncorrected:

@@ -7,11 +7,11 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbench.comparison.environment import environment_properties
 from kbench.comparison.model import Key, Side
@@ -70,9 +70,10 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
     """The runs of a folder and the folders below it, and notes on what cannot be read. A row that stands in two files counts
     once. Raises ResultsError if there is no run."""
     advice = f"`kbench run CONFIG -o {folder}/DATE` adds results to a history"
+    if not folder.exists():
+        raise ResultsError(f"{folder}: no such folder; {advice}")
     if not folder.is_dir():
-        problem = "is a file; name its folder" if folder.exists() else f"no such folder; {advice}"
-        raise ResultsError(f"{folder}: {problem}")
+        raise ResultsError(f"{folder}: is a file; name its folder")
     runs, notes = [], []
     for path in sorted(folder.rglob("*.csv")):
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
@@ -90,11 +91,10 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
         elif run.rows:
             notes.append(f"{path}: no row says when it was measured (column started_at), so the file is left out")
     runs = _without_repeats(sorted(runs, key=lambda run: (run.started_at, run.path)))
+    if not runs and notes:
+        raise ResultsError(f"{folder}: no results file here can be read: {notes[0]}")
     if not runs:
-        problem = f"no results of a provider here; {advice}"
-        if notes:
-            problem = f"no results file here can be read: {notes[0]}"
-        raise ResultsError(f"{folder}: {problem}")
+        raise ResultsError(f"{folder}: no results of a provider here; {advice}")
     return runs, notes
 
 
@@ -106,14 +106,14 @@ def _without_repeats(runs: Sequence[Run]) -> list[Run]:
     """The runs without rows that an earlier one has: a file was copied, and sessions were appended later. A run that adds no
     row of a provider is left out."""
     earlier: set[object] = set()
-    runs_with_news = []
+    fresh_runs = []
     for run in runs:
         rows = {_identity(row): row for row in run.rows}
         fresh = [row for identity, row in rows.items() if identity not in earlier]
         earlier.update(rows)
         if any(row.role is Role.PROVIDER for row in fresh):
-            runs_with_news.append(replace(run, rows=fresh))
-    return runs_with_news
+            fresh_runs.append(replace(run, rows=fresh))
+    return fresh_runs
 
 
 def _identity(row: Row) -> tuple[object, ...]:
@@ -229,6 +229,14 @@ class Timeline:
     levels: Mapping[tuple[int, str], float]
 
     @cached_property
+    def by_subject(self) -> Mapping[object, Sequence[Series]]:
+        """The series of each subject."""
+        members: dict[object, list[Series]] = defaultdict(list)
+        for series in self.series:
+            members[series.key.subject].append(series)
+        return members
+
+    @cached_property
     def runs_of_sources(self) -> Mapping[tuple[str, str], Sequence[int]]:
         """For each source and machine, the places of the runs."""
         places: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -238,9 +246,22 @@ class Timeline:
         return {key: sorted(runs) for key, runs in places.items()}
 
 
-_Keyed = tuple[SeriesKey, Row]
-_SessionKey = tuple[int, str, str, int, str, str]
-"""The place of a run, a machine, the UUID of the device, a session, a timer and a cache mode."""
+class _Reading(NamedTuple):
+    """A row of a run: the place of the run, what makes the row comparable, and the row."""
+
+    run: int
+    key: SeriesKey
+    row: Row
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it says how it was measured. A row that failed may not."""
+        return bool(self.key.timer and self.key.case_hash)
+
+    @property
+    def session(self) -> tuple[object, ...]:
+        """All rows with the same one share a level of the machine."""
+        return self.run, self.key.machine, self.row.device_uuid, self.row.session, self.key.timer, self.key.cache
 
 
 def join_runs(runs: Sequence[Run]) -> Timeline:
@@ -249,74 +270,66 @@ def join_runs(runs: Sequence[Run]) -> Timeline:
     A row that failed may lack its timer, cache mode or case hash. It then belongs to the series in which the same subject was
     measured last, or else to the one in which it is measured first.
     """
-    keyed = [_keyed(run) for run in runs]
-    levels = _session_levels(keyed)
-    latest = {key.subject: key for rows in reversed(keyed) for key, row in reversed(rows) if _is_whole(key, row)}
-    members: dict[SeriesKey, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for place, rows in enumerate(keyed):
-        latest |= {key.subject: key for key, row in rows if _is_whole(key, row)}
-        for key, row in rows:
-            if row.role is Role.PROVIDER:
-                series_key = key if _is_whole(key, row) else latest.get(key.subject, key)
-                members[series_key][place].append(row)
+    readings = [reading for place, run in enumerate(runs) for reading in _readings(place, run)]
+    levels = _session_levels(readings)
+    providers = [reading for reading in readings if reading.row.role is Role.PROVIDER]
+    latest = {reading.key.subject: reading.key for reading in reversed(providers) if reading.is_whole}
+    members: dict[SeriesKey, dict[int, list[_Reading]]] = defaultdict(lambda: defaultdict(list))
+    for place, group in itertools.groupby(providers, key=lambda reading: reading.run):
+        of_run = list(group)
+        latest |= {reading.key.subject: reading.key for reading in of_run if reading.is_whole}
+        for reading in of_run:
+            key = reading.key if reading.is_whole else latest.get(reading.key.subject, reading.key)
+            members[key][place].append(reading._replace(key=key))
     series = [
-        Series(key, tuple(_point(place, key, rows, runs[place], levels) for place, rows in rows_by_run.items()))
-        for key, rows_by_run in members.items()
+        Series(key, tuple(_point(by_run[place], runs[place], levels) for place in by_run))
+        for key, by_run in members.items()
     ]
-    by_run: dict[tuple[int, str], list[float]] = defaultdict(list)
+    levels_by_run: dict[tuple[int, str], list[float]] = defaultdict(list)
     for (place, machine, *_), level in levels.items():
-        by_run[place, machine].append(level)
-    means = {key: statistics.fmean(of_run) for key, of_run in by_run.items()}
-    series.sort(key=lambda one_series: one_series.key.order)
-    return Timeline(tuple(runs), tuple(series), means)
+        levels_by_run[place, machine].append(level)
+    means = {key: statistics.fmean(of_run) for key, of_run in levels_by_run.items()}
+    return Timeline(tuple(runs), tuple(sorted(series, key=lambda member: member.key.order)), means)
 
 
-def _is_whole(key: SeriesKey, row: Row) -> bool:
-    return row.role is Role.PROVIDER and bool(key.timer and key.case_hash)
-
-
-def _keyed(run: Run) -> list[_Keyed]:
+def _readings(place: int, run: Run) -> Iterator[_Reading]:
     """The rows of a run with their keys. A row that failed may lack its device: it is then that of its run."""
     devices = {row.device for row in run.rows if row.device}
     usual = devices.pop() if len(devices) == 1 else "unknown device"
-    return [(_key(row, row.device or usual), row) for row in run.rows]
+    for row in run.rows:
+        axes = {name: value for name, value in row.case.axes.items() if value is not None}
+        case = Case(row.case.operator, axes, row.case.dtype)
+        machine = row.device or usual
+        key = SeriesKey(case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
+        yield _Reading(place, key, row)
 
 
-def _key(row: Row, machine: str) -> SeriesKey:
-    axes = {name: value for name, value in row.case.axes.items() if value is not None}
-    case = Case(row.case.operator, axes, row.case.dtype)
-    return SeriesKey(case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
-
-
-def _session(place: int, key: SeriesKey, row: Row) -> _SessionKey:
-    return place, key.machine, row.device_uuid, row.session, key.timer, key.cache
-
-
-def _session_levels(keyed: Sequence[Sequence[_Keyed]]) -> dict[_SessionKey, float]:
+def _session_levels(readings: Sequence[_Reading]) -> dict[Any, float]:
     """The machine's level in each session with copies. Each machine, timer and cache mode has levels of its own."""
-    tables: dict[tuple[str, str, str], dict[_SessionKey, dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
-    for place, rows in enumerate(keyed):
-        for key, row in rows:
-            if row.control is Control.COPY and row.ms is not None:
-                copies = tables[key.machine, key.timer, key.cache][_session(place, key, row)]
-                copies[key.measured_case] = math.log(row.ms)
+    tables: dict[Any, dict[Any, dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
+    for reading in readings:
+        key, row = reading.key, reading.row
+        if row.control is Control.COPY and row.ms is not None:
+            copies = tables[key.machine, key.timer, key.cache]
+            copies[reading.session][key.measured_case] = math.log(row.ms)
     return {session: level for copies in tables.values() for session, level in machine_levels(copies).items()}
 
 
-def _point(place: int, key: SeriesKey, rows: Sequence[Row], run: Run, levels: Mapping[_SessionKey, float]) -> RunPoint:
+def _point(readings: Sequence[_Reading], run: Run, levels: Mapping[Any, float]) -> RunPoint:
+    rows = [reading.row for reading in readings]
     side = Side.of(rows, "ms")
-    timed = [(row, math.log(row.ms)) for row in rows if row.ms is not None]
+    timed = [reading for reading in readings if reading.row.ms is not None]
     status, reason = str(side.status), side.reason
     if side.suspect and not side.status.failed:
         status, reason = str(Flag.SUSPECT), "in at least one session, the time is shorter than is possible"
-    wrong = any(row.status in (Status.WRONG, Status.TAMPERED) for row in rows)
-    logs = [log - levels.get(_session(place, key, row), 0.0) for row, log in timed]
+    distrusted = side.suspect or any(row.status in (Status.WRONG, Status.TAMPERED) for row in rows)
+    logs = [math.log(ms) - levels.get(reading.session, 0.0) for reading in timed if (ms := reading.row.ms) is not None]
     return RunPoint(
-        run=place,
-        row=timed[-1][0] if timed else rows[-1],
+        run=readings[0].run,
+        row=timed[-1].row if timed else rows[-1],
         started_at=min((row.started_at for row in rows if row.started_at), default=run.started_at),
-        log_ms=statistics.fmean(logs) if logs and not side.suspect and not wrong else None,
+        log_ms=statistics.fmean(logs) if logs and not distrusted else None,
         status=status,
         reason=reason,
-        uncorrected=sum(_session(place, key, row) not in levels for row, _ in timed),
+        uncorrected=sum(reading.session not in levels for reading in timed),
     )
