@@ -209,14 +209,14 @@ class Series:
         """The resolution of the timer as a share of the shortest time; 0 without a time."""
         return timer_kind(self.key.timer).resolution_ms / math.exp(min(self.logs)) if self.logs else 0.0
 
-    @property
-    def segments(self) -> list[tuple[int, int, float]]:
-        """The first place, the place after the last, and the level of each segment of `timed`, in log time."""
-        if not self.levels:
-            return [(0, len(self.logs), statistics.median(self.logs))] if self.logs else []
-        bounds = [0, *(change.at for change in self.levels), len(self.logs)]
-        heights = [self.levels[0].before, *(change.after for change in self.levels)]
-        return [(start, end, level) for (start, end), level in zip(itertools.pairwise(bounds), heights, strict=True)]
+    @cached_property
+    def fitted(self) -> list[float]:
+        """The level at each point of `timed`, in log time."""
+        first = self.levels[0].before if self.levels else statistics.median(self.logs or [0.0])
+        fitted = [first] * len(self.logs)
+        for change in self.levels:
+            fitted[change.at :] = [change.after] * (len(fitted) - change.at)
+        return fitted
 
 
 @dataclass(frozen=True)

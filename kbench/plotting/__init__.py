@@ -1,7 +1,7 @@
 """Pictures of results: lines, bars, maps of winners, changes between two files, and histories. And charts of text.
 
 `pages` makes points from the rows of results files and divides them into panels, which `lines`, `bars` and `maps` draw;
-`results` is their way from a file to a picture. `changes` draws a comparison, `history` a history.
+`results` is their way from a file to a picture. `changes` draws a comparison, `history` a history, `choices` a dispatch function.
 `terminal` prints lines, bars and maps as text. All share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 
@@ -29,16 +29,7 @@ if TYPE_CHECKING:  # scipy, which these need, is slow to import
     from kbench.comparison.model import Comparison
     from kbench.history.report import HistoryReport
 
-__all__ = [
-    "PICTURE_FORMATS",
-    "Choices",
-    "Picture",
-    "plot",
-    "plot_changes",
-    "plot_history",
-    "write_history_pictures",
-    "write_pictures",
-]
+__all__ = ["Choices", "Picture", "plot", "plot_changes", "plot_history", "write_history_pictures", "write_pictures"]
 
 PICTURE_FORMATS: dict[str, dict[str, Any]] = {
     "png": {"Software": None},

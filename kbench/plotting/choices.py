@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from kbench.plotting.scales import short
 from kbench.plotting.sheet import Grid, finish, make_panels
@@ -82,7 +82,7 @@ def _draw_panel(axes: Axes, panel: ChoicePanel, colours: Mapping[str, str]) -> N
         axes.set_yscale("log", base=2)
     axes.set(xlim=(panel.xs[0], panel.xs[-1]), ylim=(ys[0], ys[-1]), xlabel=panel.x_name, ylabel=panel.y_name)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_major_formatter(lambda value, _: short(value))
         axis.set_minor_locator(NullLocator())
     if not panel.y_name:
         axes.set_yticks([])

@@ -21,7 +21,7 @@ from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
 from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
-from kbench.history.timeline import Series, SeriesKey
+from kbench.history.timeline import Series
 from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
 from kbench.plotting.pages import Page, Picture, groups
 from kbench.plotting.scales import ChangeAxis
@@ -73,14 +73,14 @@ class HistoryPage:
     def x(self) -> list[float]:
         """The date of each run of the history in days, as matplotlib counts it."""
         moments = [datetime.fromisoformat(run.started_at).replace(tzinfo=None) for run in self.report.timeline.runs]
-        return [float(date2num(moment)) for moment in moments]  # type: ignore[no-untyped-call]
+        return list(date2num(moments))  # type: ignore[no-untyped-call]
 
     def before(self, run: int) -> float:
         """The middle between a run and the one before it."""
         return (self.x[max(run - 1, 0)] + self.x[run]) / 2
 
-    def colour(self, series: Series) -> str:
-        return self.styles[series.key.configuration_name].colour
+    def style(self, series: Series) -> Style:
+        return self.styles[series.key.configuration_name]
 
 
 def draw_history(report: HistoryReport, theme: Theme) -> Iterator[Picture]:
@@ -96,14 +96,13 @@ def draw_history(report: HistoryReport, theme: Theme) -> Iterator[Picture]:
 def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> HistoryPage:
     columns = list(dict.fromkeys(name for series in members for name in series.where))
     cases = [of_case for _, of_case in groups(members, columns)]
-    keys = {series.key for series in members}
-    largest: dict[SeriesKey, float] = defaultdict(float)
+    largest = dict.fromkeys((series.key for series in members), 0.0)
     events_by_run: dict[int, list[HistoryChange]] = defaultdict(list)
     for change in report.changes:
-        if change.series.key in keys:
+        key = change.series.key
+        if key in largest:
             events_by_run[change.event_run].append(change)
-            size = abs(math.log(change.ratio)) if change.ratio else math.inf
-            largest[change.series.key] = max(largest[change.series.key], size)
+            largest[key] = max(largest[key], abs(math.log(change.ratio)) if change.ratio else math.inf)
     cases.sort(key=lambda of_case: -max(largest[series.key] for series in of_case))
     shown = [series for of_case in cases[:MOST_CASES] for series in of_case]
     return HistoryPage(
@@ -111,7 +110,7 @@ def _page(report: HistoryReport, members: Sequence[Series], theme: Theme) -> His
         Page.of({}, shown, columns),
         columns,
         sorted({point.run for series in shown for point in series.points}),
-        {run: events_by_run[run] for run in sorted(events_by_run)},
+        events_by_run,
         len(cases),
         styles({series.key.configuration_name for series in shown}, theme),
         theme,
@@ -125,7 +124,7 @@ def _draw_page(page: HistoryPage) -> Figure:
     for axes, panel in zip(grid_axes, page.cases.panels, strict=True):
         timed = [series for series in panel if series.timed]
         axis = _axis(timed)
-        lost = [(page.colour(series), marks) for series in panel if (marks := _marks(series, page))]
+        lost = [(page.style(series).colour, marks) for series in panel if (marks := _marks(series, page))]
         strip = strip_share(len(lost))
         draw_strip(axes, lost, strip, 0.75)
         axes.set_ylim(axis.high - (axis.high - axis.low) / (1 - strip), axis.high)
@@ -145,23 +144,19 @@ def _draw_page(page: HistoryPage) -> Figure:
 def _axis(series: Sequence[Series]) -> ChangeAxis:
     """The axis of changes, which reaches all levels and 98 % of the points, and at least 4 % to both sides, so that noise does
     not look like a change."""
-    levels = [level - _first_level(member) for member in series for _, _, level in member.segments]
-    points = [log - _first_level(member) for member in series for log in member.logs]
+    levels = [level - member.fitted[0] for member in series for level in member.fitted]
+    points = [log - member.fitted[0] for member in series for log in member.logs]
     low, high = np.quantile(points, [0.01, 0.99]) if points else (0.0, 0.0)
     low, high = min(low, *levels, -math.log(1.04)), max(high, *levels, math.log(1.04))
     room = 0.05 * (high - low)
     return ChangeAxis(float(low - room), float(high + room))
 
 
-def _first_level(series: Series) -> float:
-    return series.segments[0][2]
-
-
 def _present(series: Series, page: HistoryPage) -> tuple[float, str, str]:
     """The height, the text and the colour of the present time of a provider, beside the end of its line."""
-    level = series.segments[-1][2]
-    text = f"{four_digits(math.exp(level) * 1e3)} \N{MICRO SIGN}s"
-    return level - _first_level(series), text, page.colour(series)
+    last = series.fitted[-1]
+    text = f"{four_digits(math.exp(last) * 1e3)} \N{MICRO SIGN}s"
+    return last - series.fitted[0], text, page.style(series).colour
 
 
 def _draw_dates(axes: Axes, page: HistoryPage) -> None:
@@ -176,21 +171,19 @@ def _draw_dates(axes: Axes, page: HistoryPage) -> None:
 
 def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis) -> None:
     """Draw dots for runs, and a line for each level. Dots beyond the axis become triangles at its edge."""
-    colour, first = page.colour(series), _first_level(series)
+    style = page.style(series)
     xs = np.array([page.x[point.run] for point in series.timed])
-    ys = np.array(series.logs) - first
+    ys, levels = np.array(series.logs) - series.fitted[0], np.array(series.fitted) - series.fitted[0]
     above, below = ys > axis.high, ys < axis.low
     dot = 4.5 if len(xs) > 15 else 8.0
     for chosen, shape, size in ((~above & ~below, ".", dot), (above, "^", 5.0), (below, "v", 5.0)):
         if chosen.any():
             axes.plot(
-                xs[chosen], np.clip(ys[chosen], axis.low, axis.high), shape, color=colour, markersize=size, alpha=0.6,
-                markeredgewidth=0, zorder=3, clip_on=False,
+                xs[chosen], np.clip(ys[chosen], axis.low, axis.high), shape, color=style.colour, markersize=size,
+                alpha=0.6, markeredgewidth=0, zorder=3, clip_on=False,
                 rasterized=len(xs) > 200,  # an SVG or PDF would become too large otherwise
             )  # fmt: skip
-    levels = np.concatenate([np.full(end - start, level - first) for start, end, level in series.segments])
-    line = page.styles[series.key.configuration_name].line
-    axes.step(xs, levels, where="mid", color=colour, linestyle=line, linewidth=2.2, zorder=4)
+    axes.step(xs, levels, where="mid", color=style.colour, linestyle=style.line, linewidth=2.2, zorder=4)
 
 
 def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: float) -> int:

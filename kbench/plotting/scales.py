@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from kbench.plotting.names import four_digits
 from kbench.plotting.pages import Value
@@ -37,7 +37,7 @@ def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
     else:
         margin = 0.025 * (sizes[-1] - sizes[0])
         axes.set_xlim(sizes[0] - margin, sizes[-1] + margin)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: text(size)))
+    axes.xaxis.set_major_formatter(lambda size, _: text(size))
     if not by_factors or len(sizes) <= room:  # else matplotlib's ticks at powers of two
         axes.xaxis.set_major_locator(FixedLocator(ticks(sizes, room)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -87,7 +87,7 @@ def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
     if bottom > 0:
         axes.set_yscale("log")
         axes.set_ylim(bottom * (bottom / top) ** (strip / (1 - strip)), top)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     else:
         axes.set_ylim(-top * strip / (1 - strip), top)
     axes.yaxis.set_major_locator(FixedLocator(ticks_of_y(bottom, top)))

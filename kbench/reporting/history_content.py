@@ -63,12 +63,12 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
 
 def _series(series: Sequence[Series]) -> Table:
     """A row for member series."""
-    levels = [[level for *_, level in member.segments] for member in series]
+    fitted = [member.fitted for member in series]
     last = [member.points[-1] for member in series]
     columns = [
         *_identity([member.key for member in series]),
-        ("now (µs)", [microseconds(math.exp(logs[-1])) if logs else "" for logs in levels]),
-        ("since first", [format_change(math.exp(logs[-1] - logs[0])) if logs else "" for logs in levels]),
+        ("now (µs)", [microseconds(math.exp(logs[-1])) if logs else "" for logs in fitted]),
+        ("since first", [format_change(math.exp(logs[-1] - logs[0])) if logs else "" for logs in fitted]),
         ("noise (%)", [number(100 * member.noise, "{:.1f}".format) for member in series]),
         ("runs", [str(len(member.points)) for member in series]),
         ("status", [point.status for point in last]),
