@@ -1,7 +1,7 @@
 """Pictures of results: lines, bars, maps of winners, changes between two files, and histories. And charts of text.
 
 `pages` makes points from the rows of results files and divides them into panels, which `lines`, `bars` and `maps` draw;
-`results` is their way from a file to a picture. `changes` draws a comparison, `history` a history, `choices` a dispatch function.
+`results` is their way from a file to a picture. `changes` draws a comparison, `history` a history, `choices` a dispatch.
 `terminal` prints lines, bars and maps as text. All share the page of `sheet`, the look of `style` and the spelling of `names`.
 """
 
@@ -58,10 +58,10 @@ def write_pictures(
     *,
     where: str = "",
 ) -> list[Path]:
-    """Draw results into `<stem>_<metric>[_<combination>].<format>` and return the paths.
+    """Draw results, several files in one picture, into `<stem>_<metric>[_<combination>].<format>`. Return the paths.
 
-    Several files become one picture. `out_dir` is by default the folder of the first file. `where` chooses rows.
-    Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
+    `out_dir` is by default the folder of the first file. `where` chooses rows. Raises UsageError for wrong choices, and
+    ResultsError where there is nothing to draw or a picture cannot be written.
     """
     sources = load_sources(files, where)
     pictures = plot(sources, choices)

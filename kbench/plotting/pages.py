@@ -172,9 +172,9 @@ def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
             is_lost = is_valid and (key_of(row), row.configuration_name) in lost
             if is_copy or (row.role is Role.PROVIDER and not is_lost):
                 points.append(_point(row, source.label, axes, metric))
-    rows = [point.row for point in points if point.row.role is Role.PROVIDER]
-    if not any(point.has_value and point.row.role is Role.PROVIDER for point in points):
-        counts = Counter(row.status.value for row in rows)
+    of_providers = [point for point in points if point.row.role is Role.PROVIDER]
+    if not any(point.has_value for point in of_providers):
+        counts = Counter(point.row.status.value for point in of_providers)
         outcomes = ", ".join(f"{counts[status]} {status}" for status in sorted(counts)) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{where}: no row has {metric.name} to plot ({outcomes}); {_advice({*counts})}")
@@ -208,21 +208,16 @@ def _point(row: Row, file: str, axes: Sequence[str], metric: Metric) -> Point:
         point.claimed = cell * metric.scale
         return point
     ends = [getattr(row, f"{metric.column}_{end}", None) for end in ("p20", "p80")]
-    band = [cell, *(end for end in ends if end is not None)]
-    low, value, high = (end * metric.scale for end in (min(band), cell, max(band)))
-    point.value = Value(value, low, high, HOLLOW.intersection(flags))
+    band = [metric.scale * end for end in (cell, *ends) if end is not None]
+    point.value = Value(band[0], min(band), max(band), HOLLOW.intersection(flags))
     return point
 
 
 def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
     """What was measured, and how, by the columns that divide pictures into panels."""
-    where: dict[str, Any] = {
-        "file": file, "operator": row.case.operator, "dtype": row.case.dtype,
-        "device": row.device, "timer": row.timer, "cache": row.cache,
-    }  # fmt: skip
-    where.update(dict.fromkeys(axes, ""))
-    where.update(row.case.axes)
-    return where
+    conditions = {name: getattr(row, name) for name in CONDITION_COLUMNS}
+    case = {"operator": row.case.operator, "dtype": row.case.dtype}
+    return {"file": file, **case, **conditions, **dict.fromkeys(axes, ""), **row.case.axes}
 
 
 def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
@@ -344,8 +339,7 @@ class Page(Generic[P]):
     @classmethod
     def of(cls, fixed: dict[str, Any], points: Sequence[P], columns: Sequence[str]) -> Page[P]:
         """A page with a panel for each combination of the columns that vary."""
-        inner = [name for name in columns if len(combinations(points, [name])) > 1]
-        wheres, panels = zip(*groups(points, inner), strict=True)
+        wheres, panels = zip(*groups(points, varying(points, columns)), strict=True)
         return cls(fixed, [*map(title_of, wheres)], [*panels])
 
     @property
@@ -354,8 +348,9 @@ class Page(Generic[P]):
 
     def whole(self, columns: Sequence[str]) -> dict[str, Any]:
         """The columns among these that have one value on the whole page, with that value."""
-        values = {name: combinations(self.points, [name]) for name in columns}
-        return {name: members.pop()[0] for name, members in values.items() if len(members) == 1}
+        points = self.points
+        several = varying(points, columns)
+        return {name: points[0].where.get(name, "") for name in columns if name not in several}
 
 
 @dataclass(frozen=True)
@@ -392,11 +387,9 @@ class Look:
         curves = self.curves - {COPY_CURVE}
         everyone = curves.union(row.configuration_name for source in self.sources for row in source.whole.provider_rows)
         curves = everyone if len(everyone) <= len(self.theme.colours) else curves
+        chosen = styles({provider_of(curve) for curve in curves} if self.kind == "bars" else curves, self.theme)
         if self.kind == "bars":
-            of_providers = styles({provider_of(curve) for curve in curves}, self.theme)
-            chosen = {curve: of_providers[provider_of(curve)] for curve in curves}
-        else:
-            chosen = styles(curves, self.theme)
+            chosen = {curve: chosen[provider_of(curve)] for curve in curves}
         return {**chosen, COPY_CURVE: Style(self.theme.quiet, "", "-")}
 
     @cached_property
@@ -458,25 +451,25 @@ def split_into_pages(shown: Sequence[P], columns: Sequence[str], by: Sequence[st
     `by` names the columns that make the panels. Without it the last columns make them, as many as there is room for.
     Raises UsageError for too many panels or pictures; the message says how to have fewer.
     """
-    varying = [name for name in columns if len(combinations(shown, [name])) > 1]
-    if strange := [name for name in by if name not in columns]:
-        if strange[0] in COLUMNS or strange[0] in shown[0].where:
-            raise UsageError(
-                f'--by: "{strange[0]}" cannot divide the rows into panels; choose from {", ".join(columns)}'
-            )
-        raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
-    splits = [varying[:count] for count in range(len(varying) + 1)]  # on as few of the columns as possible
+    divided = varying(shown, columns)
+    for name in by:
+        if name not in columns and (name in COLUMNS or name in shown[0].where):
+            choices = ", ".join(columns)
+            raise UsageError(f'--by: "{name}" cannot divide the rows into panels; choose from {choices}')
+        if name not in columns:
+            raise UsageError(f"--by: {unknown('column', name, list(columns))}")
+    splits = [divided[:count] for count in range(len(divided) + 1)]  # on as few of the columns as possible
     if by:
-        splits = [[name for name in varying if name not in by]]
+        splits = [[name for name in divided if name not in by]]
     for outer in splits:
-        pages = [Page.of(fixed, points, varying) for fixed, points in groups(shown, outer)]
-        if max(len(page.panels) for page in pages) <= room:
+        pages = [Page.of(fixed, points, divided) for fixed, points in groups(shown, outer)]
+        most = max(len(page.panels) for page in pages)
+        if most <= room:
             break
-    most = max(len(page.panels) for page in pages)
     if most > room:
-        raise UsageError(f"{most} panels in one picture are too many{_fewer(shown, varying)}")
+        raise UsageError(f"{most} panels in one picture are too many{_fewer(shown, divided)}")
     if len(pages) > MAX_PICTURES:
-        raise UsageError(f"this would draw {len(pages)} pictures, the limit is {MAX_PICTURES}{_fewer(shown, varying)}")
+        raise UsageError(f"this would draw {len(pages)} pictures, the limit is {MAX_PICTURES}{_fewer(shown, divided)}")
     return pages
 
 
@@ -485,19 +478,24 @@ def combinations(points: Iterable[Placed], names: Sequence[str]) -> set[tuple[An
     return {tuple(point.where.get(name, "") for name in names) for point in points}
 
 
+def varying(points: Sequence[Placed], columns: Iterable[str]) -> list[str]:
+    """The columns with several values."""
+    return [name for name in columns if len(combinations(points, [name])) > 1]
+
+
 def groups(points: Sequence[P], names: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[P]]]:
     """The points by their values in some columns, in the order of these values."""
     members: dict[tuple[Any, ...], list[P]] = defaultdict(list)
     for point in points:
         members[tuple(point.where.get(name, "") for name in names)].append(point)
-    for values in sorted(members, key=lambda values: [value_order(value) for value in values]):
+    for values in sorted(members, key=lambda values: [*map(value_order, values)]):
         yield dict(zip(names, values, strict=True)), members[values]
 
 
-def _fewer(points: Sequence[Placed], varying: list[str]) -> str:
+def _fewer(points: Sequence[Placed], columns: list[str]) -> str:
     """How to narrow the choice, with an example from the file."""
-    counts = {name: len(combinations(points, [name])) for name in varying}
-    most = max(varying, key=lambda name: counts[name])
+    counts = {name: len(combinations(points, [name])) for name in columns}
+    most = max(columns, key=lambda name: counts[name])
     listed = ", ".join(f"{count} values of {name}" for name, count in counts.items())
     fewer = "name fewer files" if most == "file" else f"select rows with --where '{most}={points[0].where[most]}'"
     return f" ({listed}); {fewer}, choose another horizontal axis with --x, or choose the panels with --by"

@@ -58,9 +58,6 @@ DATES = ("started_at", "finished_at")
 
 DIFFERS = "≠ differs"
 
-SideBySide = tuple[list[str], list[list[str]]]
-"""The heads and the rows of a table with a line for each property and a column for each file."""
-
 
 def content(
     named: Sequence[Source], *, baseline: Source | None = None, where: str = "", title: str = ""
@@ -179,43 +176,36 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
     """What all rows have in common, and the table of all rows without it."""
     rows = [row for _, row in members]
     axes = dict.fromkeys(axis for source in sources for axis in source.axes)
-    words = {
-        "provider": [_name(row) for row in rows],
-        "file": [label for label, _ in members],
-        "operator": [row.case.operator for row in rows],
-        **{axis: [str(row.case.axes.get(axis, "")) for row in rows] for axis in axes},
-        "dtype": [row.case.dtype for row in rows],
-        "session": [str(row.session) for row in rows],
-        "status": [row.status.value for row in rows],
-    }
-    numbers = {
-        COLUMNS[name].heading("µs" if write is microseconds else ""): [
-            number(getattr(row, name), write) for row in rows
-        ]
+    numbers = [
+        (
+            COLUMNS[name].heading("µs" if write is microseconds else ""),
+            [number(getattr(row, name), write) for row in rows],
+        )
         for name, write in NUMBERS.items()
-    }
-    more = {
-        "flags": [", ".join(row.flags) for row in rows],
-        "model": [row.model.replace(";", ", ") for row in rows],
-        "weight": [number(row.weight, "{:g}".format) for row in rows],
-        **{name: [getattr(row, name) for row in rows] for name in ("timer", "cache", "device")},
-        "throttle": [str(row.throttle or "") for row in rows],
-        "reason": [row.reason for row in rows],
-    }
-    shared = {
-        head: cells[0] for head, cells in {**words, **more}.items() if head != "provider" and len(set(cells)) == 1
-    }
-    common = [
-        f"{head}={value}" if head in axes else value
-        for head, value in shared.items()
-        if value and head not in ("file", "session")
     ]
     columns = [
-        *((head, cells) for head, cells in words.items() if head not in shared),
-        *numbers.items(),
-        *((head, cells) for head, cells in more.items() if head not in shared),
+        ("provider", [_name(row) for row in rows]),
+        ("file", [label for label, _ in members]),
+        ("operator", [row.case.operator for row in rows]),
+        *((axis, [str(row.case.axes.get(axis, "")) for row in rows]) for axis in axes),
+        ("dtype", [row.case.dtype for row in rows]),
+        ("session", [str(row.session) for row in rows]),
+        ("status", [row.status.value for row in rows]),
+        *numbers,
+        ("flags", [", ".join(row.flags) for row in rows]),
+        ("model", [row.model.replace(";", ", ") for row in rows]),
+        ("weight", [number(row.weight, "{:g}".format) for row in rows]),
+        *((name, [getattr(row, name) for row in rows]) for name in ("timer", "cache", "device")),
+        ("throttle", [str(row.throttle or "") for row in rows]),
+        ("reason", [row.reason for row in rows]),
     ]
-    return common, page_table(columns)
+    shared = [column for column in columns[1:] if column not in numbers and len(set(column[1])) == 1]
+    common = [
+        f"{head}={cells[0]}" if head in axes else cells[0]
+        for head, cells in shared
+        if cells[0] and head not in ("file", "session")
+    ]
+    return common, page_table([column for column in columns if column not in shared])
 
 
 def _name(row: Row) -> str:
@@ -233,16 +223,16 @@ def _glossary(rows: Iterable[Row]) -> dict[str, str]:
 # -- the machine and the method, with the files side by side
 
 
-def _measurement(sources: Sequence[ResultsFile]) -> SideBySide:
-    """How and on which machine each file was measured: a line per property that at least one file has. A missing value is no
-    difference."""
+def _measurement(sources: Sequence[ResultsFile]) -> Table:
+    """How and on which machine each file was measured: a line per property that at least one file has, and a column per file. A
+    missing value is no difference."""
     columns = [_properties(source) for source in sources]
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         values = [column.get(name, "") for column in columns]
         differs = len(set(values) - {""}) > 1 and name not in DATES
         rows.append([name, *values, DIFFERS if differs else ""])
-    return ["", *(source.label for source in sources), ""], rows
+    return Table(("", *(source.label for source in sources), ""), rows)
 
 
 def _runs(sources: Sequence[ResultsFile]) -> list[dict[str, str]]:

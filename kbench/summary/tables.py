@@ -101,42 +101,35 @@ def record(line: Standing, *, with_unclear: bool) -> str:
 # -- cases
 
 
-class _Cases:
-    """The cases of a table, sorted by dtype and size, because several devices finish cases in any order.
+def _cases(analysis: Analysis) -> tuple[list[CaseKey], Table]:
+    """The cases, sorted by dtype and size, because several devices finish cases in any order. And a table of what tells them
+    apart, with what they have in common as its title."""
+    dtypes = list(dict.fromkeys(key.case.dtype for key in analysis.cases))
 
-    keys     the cases in their order
-    columns  the cells that tell the cases apart, by column
-    shared   the values that all cases have in common
-    """
+    def place(key: CaseKey) -> tuple[Any, ...]:
+        sizes = tuple(map(value_order, key.case.axes.values()))
+        return (key.case.operator, dtypes.index(key.case.dtype), sizes, key)
 
-    def __init__(self, analysis: Analysis) -> None:
-        dtypes = list(dict.fromkeys(key.case.dtype for key in analysis.cases))
-
-        def place(key: CaseKey) -> tuple[Any, ...]:
-            sizes = tuple(map(value_order, key.case.axes.values()))
-            return (key.case.operator, dtypes.index(key.case.dtype), sizes, key)
-
-        self.keys = sorted(analysis.cases, key=place)
-        cases = [key.case for key in self.keys]
-        axes = dict.fromkeys(name for case in cases for name in case.axes)
-        weights = {key: f"{weight:g}" for key, weight in analysis.weights.items()}
-        cells = {
-            "operator": [case.operator for case in cases],
-            **{name: [str(case.axes.get(name, "")) for case in cases] for name in axes},
-            "weight": [weights.get(key, "") for key in self.keys],
-            "model": [analysis.models.get(key, "") for key in self.keys],
-            "dtype": [case.dtype for case in cases],
-            "device": [key.device for key in self.keys],
-            "timer": [key.timer for key in self.keys],
-            "cache": [key.cache for key in self.keys],
-        }
-        self.columns = {name: values for name, values in cells.items() if len(set(values)) > 1}
-        shared = {name: values[0] for name, values in cells.items() if len(set(values)) == 1 and values[0]}
-        shared = {name: value for name, value in shared.items() if value != DEFAULT_CONDITIONS.get(name)}
-        self.shared = ", ".join(_named(name, value) for name, value in shared.items())
-
-    def cells(self, place: int) -> list[str]:
-        return [values[place] for values in self.columns.values()]
+    keys = sorted(analysis.cases, key=place)
+    axes = dict.fromkeys(name for key in keys for name in key.case.axes)
+    columns = {
+        "operator": [key.case.operator for key in keys],
+        **{name: [str(key.case.axes.get(name, "")) for key in keys] for name in axes},
+        "weight": [f"{analysis.weights[key]:g}" if key in analysis.weights else "" for key in keys],
+        "model": [analysis.models.get(key, "") for key in keys],
+        "dtype": [key.case.dtype for key in keys],
+        "device": [key.device for key in keys],
+        "timer": [key.timer for key in keys],
+        "cache": [key.cache for key in keys],
+    }
+    varying = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
+    shared = [
+        _named(name, cells[0])
+        for name, cells in columns.items()
+        if len(set(cells)) == 1 and cells[0] not in ("", DEFAULT_CONDITIONS.get(name))
+    ]
+    rows = list(zip(*varying.values(), strict=True)) if varying else [()] * len(keys)
+    return keys, Table(tuple(varying), rows, ", ".join(shared))
 
 
 def _named(name: str, value: str) -> str:
@@ -149,9 +142,9 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     """The time of every provider on every case, in us, with the fastest marked: a line for each case, a column for each
     provider. If that is wider than `width`, as where a parameter has many values, a line for each provider and a column for
     each case. None if that is too wide also."""
-    cases = _Cases(analysis)
+    keys, cases = _cases(analysis)
     providers = [line.configuration_name for line in analysis.standings if line.timed]
-    won = {winner.key: winner for winner in analysis.winners}
+    winners = {winner.key: winner for winner in analysis.winners}
     lost = {}
     for row in analysis.rows:
         name = row.case, row.configuration_name
@@ -159,29 +152,28 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
             lost[name] = row.status.value
         elif row.role == Role.PROVIDER and row.ms is not None:
             lost.setdefault(name, Flag.SUSPECT.value)
-    rows = []
-    for place, key in enumerate(cases.keys):
-        cells = cases.cells(place)
-        for provider in providers:
-            if provider in analysis.cases[key]:
-                cells.append(_time(analysis, won[key], provider))
-            else:
-                cells.append(lost.get((key.case, provider), NO_VALUE) + UNMARKED)
-        rows.append(cells)
-    used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
+    times = [
+        [
+            _time(analysis, winners[key], provider)
+            if provider in analysis.cases[key]
+            else lost.get((key.case, provider), NO_VALUE) + UNMARKED
+            for provider in providers
+        ]
+        for key in keys
+    ]
+    used = {cell[-1] for cells in times for cell in cells if cell[-1] in MARKS and cell[0].isdigit()}
     sessions = len({row.session for row in analysis.rows})
     pooled = f", median of {sessions} sessions" if sessions > 1 else ""
+    title = f"{cases.title}: time in us{pooled}{_meaning(used)}"
     heads = [f"{provider}{UNMARKED}" for provider in providers]
-    title = f"{cases.shared}: time in us{pooled}{_meaning(used)}"
-    table = Table((*cases.columns, *heads), rows, title).without(LEAST_OF_CASES, width)
+    rows = [[*case, *cells] for case, cells in zip(cases.rows, times, strict=True)]
+    table = Table((*cases.header, *heads), rows, title).without(LEAST_OF_CASES, width)
     if width is None or table.width <= width:
         return table
-    names = [name for name in cases.columns if name not in LEAST_OF_CASES]
-    labels = [
-        " ".join(_named(name, cases.columns[name][place]) for name in names) + UNMARKED
-        for place in range(len(cases.keys))
-    ]
-    times = [cells[len(cases.columns) :] for cells in rows]
+    labels = []
+    for case in cases.rows:
+        named = zip(cases.header, case, strict=True)
+        labels.append(" ".join(_named(*part) for part in named if part[0] not in LEAST_OF_CASES) + UNMARKED)
     lines = [[provider, *column] for provider, column in zip(providers, zip(*times, strict=True), strict=True)]
     turned = Table(("provider", *labels), lines, title)
     return turned if turned.width <= width else None
@@ -208,33 +200,33 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), its
     time, GB/s and share of the copy control (or TFLOP/s and share of the speed of light), speed-up over the baseline, largest
     error, and flags if any winner has one. The least important columns are left out if the table is wider than `width`."""
-    cases, won_by = _Cases(analysis), {winner.key: winner for winner in analysis.winners}
-    winners = [won_by[key] for key in cases.keys]
-    bound = [row.tflops or 0.0 for won in winners for row in won.rows if row.bound_by_arithmetic]
+    keys, cases = _cases(analysis)
+    winner_by_key = {winner.key: winner for winner in analysis.winners}
+    winners = [winner_by_key[key] for key in keys]
+    bound = [row.tflops or 0.0 for winner in winners for row in winner.rows if row.bound_by_arithmetic]
     columns, units, share, scale = ("gbps", "copy_fraction"), ("GB/s", "of copy"), copy_share, 1.0
     if bound:
         per_s, scale = arithmetic_unit(max(bound))
         columns, units, share = ("tflops", "sol"), (per_s, "sol"), light_share
     rows = [
         [
-            *cases.cells(place),
-            _fastest(won, too_noisy=analysis.noise.too_noisy),
-            microseconds(won.ms),
-            speed(median(speeds) * scale) if (speeds := values_of(won.rows, columns[0])) else NO_VALUE,
-            share(values_of(won.rows, columns[1])),
-            _speedup(analysis, won),
-            ulps(max(values_of(won.rows, "max_ulp"), default=None)),
-            ", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)),
+            *case,
+            _fastest(winner, too_noisy=analysis.noise.too_noisy),
+            microseconds(winner.ms),
+            speed(median(speeds) * scale) if (speeds := values_of(winner.rows, columns[0])) else NO_VALUE,
+            share(values_of(winner.rows, columns[1])),
+            _speedup(analysis, winner),
+            ulps(max(values_of(winner.rows, "max_ulp"), default=None)),
+            ", ".join(dict.fromkeys(flag for row in winner.rows for flag in row.flags)),
         ]
-        for place, won in enumerate(winners)
+        for case, winner in zip(cases.rows, winners, strict=True)
     ]
     over = f"vs {analysis.baseline}" if analysis.baseline else "speed-up"
-    numbers = ("us", *units, over, "ulp")
-    used = {sign for row in rows for sign in row[len(cases.columns)].split()} & {TIED, UNCLEAR}
-    title = f"{cases.shared}: the fastest of each case{_meaning(used)}" if rows else ""
-    table = Table((*cases.columns, "fastest", *numbers, "flags"), rows, title)
+    used = {sign for row in rows for sign in row[len(cases.header)].split()} & {TIED, UNCLEAR}
+    title = f"{cases.title}: the fastest of each case{_meaning(used)}" if rows else ""
+    table = Table((*cases.header, "fastest", "us", *units, over, "ulp", "flags"), rows, title)
     table = table.without_empty(("GB/s", "of copy", "speed-up", "ulp", "flags"))
-    measured = table.header[len(cases.columns) :]  # an axis may have the name of one of these columns
+    measured = table.header[len(cases.header) :]  # an axis may have the name of one of these columns
     least = [head for head in ("flags", "ulp", "GB/s", "of copy", "sol") if head in measured]
     return table.without([*least, *LEAST_OF_CASES], width)
 

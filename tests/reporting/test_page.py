@@ -39,5 +39,5 @@ def test_a_column_of_numbers_is_known_by_its_cells_and_an_empty_column_is_left_o
 def test_only_what_differs_between_machines_is_marked(tmp_path: Path) -> None:
     newer = {"packages": {"torch": "2.12", "triton": "3.6"}, "started_at": "2027-01-01T00:00:00+00:00"}
     page = content([saved(tmp_path / "a.csv", sweep("first")), saved(tmp_path / "b.csv", sweep("first"), **newer)])
-    assert [line for line in page["measurement"][1] if line[-1]] == [["packages.torch", "2.11", "2.12", "≠ differs"]]
+    assert [line for line in page["measurement"].rows if line[-1]] == [["packages.torch", "2.11", "2.12", "≠ differs"]]
     assert page["runs"][0]["command"] == "kbench run sweep.yaml" and "operator: softmax" in page["runs"][0]["text"]
