@@ -107,11 +107,8 @@ class ChangeStyle:
 
 
 def draw_changes(comparison: Comparison, x: str | None, by: Sequence[str], theme: Theme) -> Iterator[Picture]:
-    """The pictures of a comparison: sweeps along a size, or a list where there is no sweep.
-
-    `x` chooses the axis and `by` the columns whose values become panels. Raises UsageError for an unknown axis or column,
-    ResultsError where no row has a change.
-    """
+    """The pictures of a comparison: sweeps along a size, or a list where there is no sweep. Raises UsageError for an unknown
+    axis `x` or column of `by`, ResultsError where no row has a change."""
     axes = list(dict.fromkeys(name for row in comparison.rows for name in row.key.case.axes))
     changes = _changes(comparison, axes)
     if not any(change.drawn for change in changes):

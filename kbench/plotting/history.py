@@ -142,8 +142,7 @@ def _draw_page(page: HistoryPage) -> Figure:
 
 
 def _axis(series: Sequence[Series]) -> ChangeAxis:
-    """The axis of changes, which reaches all levels and 98 % of the points, and at least 4 % to both sides, so that noise does
-    not look like a change."""
+    """The axis reaches all levels and 98 % of the points, and at least 4 % to both sides: noise looks like no change."""
     levels = [level - member.fitted[0] for member in series for level in member.fitted]
     points = [log - member.fitted[0] for member in series for log in member.logs]
     low, high = np.quantile(points, [0.01, 0.99]) if points else (0.0, 0.0)
@@ -187,8 +186,8 @@ def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis
 
 
 def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: float) -> int:
-    """Draw a dashed line where something changed, with the number of the event above the panel. Returns the number of rows
-    that the numbers need, because neighbours would touch in one. The panel is `width` points wide."""
+    """Draw a dashed line where something changed, with the number of the event above the panel, which is `width` points wide.
+    Returns how many rows the numbers need, so that none touch."""
     low, high = axes.get_xlim()
     ends: list[float] = []
     for run in runs:

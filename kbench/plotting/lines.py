@@ -73,8 +73,7 @@ def is_line(points: Iterable[Point]) -> bool:
 
 def wants_log(panel: Sequence[Series], look: Look) -> bool:
     """Whether a linear axis would press most of a panel flat: the largest value is far above the best that a provider reaches
-    at some x. A slow curve beside fast ones is no reason in a picture of speeds: it should show that the curve is slow. The
-    copy control may be far above all providers."""
+    at some x. A picture of speeds should show that a slow curve is slow."""
     if look.metric.ratio:
         return False
     best = min if look.metric.lower_is_better else max
@@ -124,17 +123,14 @@ def _draw_backdrop(
 
 
 def _cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
-    """For each panel of a page, the x up to which the bytes of a call fit into the cache. All are None if everything on the
-    page fits: there is nothing to tell apart."""
+    """`_resident_up_to` for each panel of a page. All are None if everything fits: there is nothing to tell apart."""
     edges = [_resident_up_to(panel, look) for panel in panels]
     return [None] * len(edges) if all(edge == math.inf for edge in edges) else edges
 
 
 def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
-    """The x up to which the bytes of a call fit into the cache.
-
-    It is infinite where they always fit, and None where they never fit, do not grow with x, or the cache is not known.
-    """
+    """The x up to which the bytes of a call fit into the cache: infinite where they always fit, None where they never do, do
+    not grow with x, or the cache is not known."""
     cache_bytes = look.agreed("cache_bytes", panel) if look.metric.timed else None
     bytes_by_x: dict[float, list[int]] = defaultdict(list)
     for series in panel:
@@ -155,8 +151,8 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
 def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], place: int) -> None:
     """Draw a line with its band. It breaks where the curve has no value at an x of another curve.
 
-    About ten of its points have a marker, those of neighbouring curves (`place` is that of the curve) at different sizes, and
-    every point that no line reaches. Three times as many hollow points have one.
+    About ten of its points have a marker, or thirty hollow ones, those of neighbouring curves (`place` is that of the curve)
+    at different sizes. So has every point that no line reaches.
     """
     style, back, line = look.styles[series.curve], look.theme.background, series.values
     order = 2 if series.curve == COPY_CURVE else 3
@@ -201,8 +197,7 @@ def _marks(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Statu
 
 
 def _have_room_at_ends(panel: Sequence[Series], look: Look) -> bool:
-    """Whether each curve can have its name at the end of its line in place of a legend: they are few, short, and each line
-    reaches the end of the panel."""
+    """Whether each curve can have its name at its end: they are few, short, and each reaches the end of the panel."""
     if len(look.files) > 1 or len(panel) > 9:
         return False
     end = sizes_of(panel)[-1]

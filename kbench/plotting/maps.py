@@ -60,10 +60,8 @@ class Cell:
 def cells_of(
     sources: Sequence[ResultsFile], x: str, paired: Collection[str], by: Collection[str]
 ) -> tuple[list[Cell], str]:
-    """A cell per case, and the name of the column that is y.
-
-    It is the other axis with the most values. Where no other axis varies it is the dtype, and "" where the dtype does not
-    vary either. Axes in `paired` and columns in `by` are never y: the ones go with x, the others make panels.
+    """A cell per case, and the name of the column that is y: the other axis with the most values, else the dtype if it varies,
+    else "". Axes that go with x (`paired`) or make panels (`by`) are never y.
 
     Raises UsageError where x is no axis, ResultsError where no provider was timed.
     """
@@ -169,10 +167,8 @@ def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> b
 
 
 def _legend(cells: Sequence[Cell], look: Look) -> list[Patch]:
-    """Legend entries: the curves that lead a case, those with most wins first, each with its wins and ties.
-
-    The last entry explains the hatch and counts the ties and the cases that are too noisy to tell.
-    """
+    """Legend entries: the curves that lead a case, those with most wins first, each with its wins and ties. The last one
+    explains the hatch and counts its cases."""
     first = first_places(cell.winner for cell in cells)
     wins, ties = ({curve: first[mark, curve] for curve in {cell.curve for cell in cells}} for mark in (FASTEST, TIED))
     entries = []

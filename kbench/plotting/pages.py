@@ -1,8 +1,7 @@
 """From rows to pages: which rows of results files are drawn, as what, where along x, in which panel and in which picture.
 
-A configuration is drawn as a series. Each of its rows becomes a value or a mark: readers see where a time is missing. Whatever
-varies besides x (dtype, another axis, a choice, the device, the timer) makes panels, and pictures where the panels are too
-many for one: no line ever joins rows that differ in more than x.
+A configuration is drawn as a series. Each of its rows becomes a value or a mark: readers see where a time is missing.
+Whatever varies besides x makes panels, and pictures where the panels are too many: no line joins rows that differ in more.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ MAX_PICTURES = 24
 
 
 class Placed(Protocol):
-    """What pictures divide into panels. `where` has the columns by which they do, "" or nothing for one that a file lacks."""
+    """What pictures divide into panels, by the columns of `where`: "" or nothing for one that a file lacks."""
 
     @property
     def where(self) -> Mapping[str, Any]: ...
@@ -79,9 +78,8 @@ class Point:
     """A row in a picture.
 
     where    what was measured, and how: file, operator, conditions, dtype and axes
-    value    of the metric; None without one, and in suspect rows: theirs is `claimed`
-    claimed  the value of a suspect row
-    x        None where nothing runs along x, and for a curve that lacks the parameter that does: it is the same at each x
+    value    of the metric; a suspect row has `claimed` in its place
+    x        None where nothing runs along x, and for a curve that is the same at each x, because it lacks the parameter
     """
 
     row: Row
@@ -160,8 +158,8 @@ def series_of(points: Iterable[Point]) -> list[Series]:
 
 
 def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
-    """The rows of all providers and, if the metric has it, of the copy control. A configuration that is wrong or suspect in a
-    session of a case has no time of another session. Raises ResultsError if no provider has a value."""
+    """The rows of all providers and of the copy control, if the metric has it. A configuration that is wrong or suspect in a
+    session of a case has no time of another one. Raises ResultsError if no provider has a value."""
     points = []
     axes = axes_of(sources)
     for source in sources:
@@ -221,11 +219,8 @@ def where_of(row: Row, file: str, axes: Iterable[str]) -> dict[str, Any]:
 
 
 def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
-    """The columns whose values must be equal along a line: what was measured, and how.
-
-    Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
-    lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
-    """
+    """The columns whose values must be equal along a line. Device, timer and cache are among them where they vary within a
+    file: each file has lines of its own. Failed rows do not count: they may have planned values only, or none."""
     measured = [point for point in points if not point.row.status.failed]
     conditions = []
     for name in CONDITION_COLUMNS:
@@ -241,8 +236,8 @@ def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
 def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | None, *, parameters: bool) -> str:
     """Give each point its x. Return the name of the axis or, with `parameters`, the parameter that x is; "" for none.
 
-    `chosen` is the user's choice, otherwise it is the axis that `choose_axis` names. A swept parameter takes its place where
-    there are MANY_CURVES and it has at least as many values. Raises UsageError where `chosen` cannot run along x.
+    Without a choice of the user, a swept parameter takes the place of the axis where there are MANY_CURVES and it has at
+    least as many values. Raises UsageError where `chosen` cannot run along x.
     """
     values = [point for point in points if point.has_value]
     sizes = numbers_of(values, axes)
@@ -267,7 +262,7 @@ def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | No
 
 @cache
 def _numbers_in(params: str) -> dict[str, float]:
-    """The numbers in a `params` cell of a results file, such as `num_warps=4,num_stages=1`, by the parameter."""
+    """The numbers in the cell `num_warps=4,num_stages=1`, by the parameter."""
     items = (item.partition("=") for item in params.split(","))
     return {name: float(value) for name, _, value in items if LIKE_NUMBER.fullmatch(value)}
 
@@ -280,8 +275,8 @@ def numbers_of(points: Iterable[Placed], axes: Iterable[str]) -> dict[str, set[f
 
 
 def choose_axis(numbers: Mapping[str, Collection[float]], chosen: str | None = None, axes: Collection[str] = ()) -> str:
-    """The chosen name, or else the one with the most values, of equals the last; "" if there is none. Whole numbers that vary
-    come before others: they are sizes. Raises UsageError where `chosen` is none of `axes`, or holds no numbers."""
+    """The chosen name, or else the one with the most values, of equals the last; "" if there is none. Sizes that vary come
+    before other numbers. Raises UsageError where `chosen` is none of `axes`, or holds no numbers."""
 
     def rank(name: str) -> tuple[bool, bool, int, int]:
         whole = all(isinstance(number, int) for number in numbers[name])
@@ -294,10 +289,8 @@ def choose_axis(numbers: Mapping[str, Collection[float]], chosen: str | None = N
 
 
 def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[str, str]:
-    """Axes that vary one to one with x, and a sentence about each.
-
-    They appear where a sweep lists pairs, for instance of sizes whose product is constant. They make no panels.
-    """
+    """Axes that vary one to one with x, such as sizes whose product is constant, and a sentence about each. They make no
+    panels."""
     members, sentences = list(points), {}
     for axis in axes if x in axes else ():
         pairs = {(point.where[x], point.where[axis]) for point in members}
@@ -315,8 +308,7 @@ P = TypeVar("P", bound=Placed)
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and the combination it shows as a part of a file name: "" or `float16-M64`. `lines` has the points of each
-    panel of lines."""
+    """A figure, what it shows as a part of a file name ("" or `float16-M64`), and the points of each panel of lines."""
 
     combination: str
     figure: Figure
@@ -378,12 +370,8 @@ class Look:
 
     @cached_property
     def styles(self) -> dict[str, Style]:
-        """By curve.
-
-        Curves that are not shown take part in the choice of colours while there are enough colours, so that a provider
-        has the same colour in all pictures of a file. A bar has its name beside it, so its colour is that of its provider,
-        whatever the parameters.
-        """
+        """By curve. A provider has the same colour in all pictures of a file: curves that are not shown take part in the choice
+        while there are enough colours. A bar has its name beside it, so its colour is that of its provider."""
         curves = self.curves - {COPY_CURVE}
         everyone = curves.union(row.configuration_name for source in self.sources for row in source.whole.provider_rows)
         curves = everyone if len(everyone) <= len(self.theme.colours) else curves
@@ -421,8 +409,8 @@ class Look:
         return (values.pop() or None) if len(values) == 1 else None
 
     def levels(self, panel: Sequence[Series], top: float) -> dict[str, float]:
-        """Limits of the device in the unit of the metric, by name with value: of its memory for GB/s, of its arithmetic for
-        TFLOP/s. Those far above `top`, the end of the axis that the values need, are left out."""
+        """Limits of the device by name with value: of its memory for GB/s, of its arithmetic for TFLOP/s. Those far above
+        `top`, the end of the axis that the values need, are left out."""
         named: dict[str, float | None] = {}
         if self.metric.name == "gbps":
             named["theoretical"] = self.agreed("peak_gbps", panel)
@@ -446,11 +434,8 @@ def shared_limits(limits: list[tuple[float, float]], look: Look) -> list[tuple[f
 
 
 def split_into_pages(shown: Sequence[P], columns: Sequence[str], by: Sequence[str], room: int) -> list[Page[P]]:
-    """The pages for these points: panels for the columns that vary, and several pages where one page has no room for them.
-
-    `by` names the columns that make the panels. Without it the last columns make them, as many as there is room for.
-    Raises UsageError for too many panels or pictures; the message says how to have fewer.
-    """
+    """The pages for these points, with panels for the columns that vary. `by` names the columns that make the panels. Without
+    it the last columns make them, as many as there is room for. Raises UsageError for too many panels or pictures."""
     divided = varying(shown, columns)
     for name in by:
         if name not in columns and (name in COLUMNS or name in shown[0].where):

@@ -46,14 +46,13 @@ MOST_CURVES = 200
 class Choices:
     """What a user may choose about a picture.
 
-    metric    what is drawn: a name of METRICS, for a change one that `kbench compare` has.
-              "" is ms for a change, otherwise tflops, gbps or ms: see `default_metric`
-    kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
-              change (of two files, the old one first)
-    x         the axis or swept parameter that runs along x; default: the axis with the most values
-    by        columns whose values become panels; default: the columns that vary, while there is room
-    theme     light or dark
-    margin    the smallest change of interest, as a share
+    metric  a name of METRICS; "" is ms for a change, otherwise the one of `default_metric`
+    kind    lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or change
+            (of two files, the old one first)
+    x       the axis or swept parameter that runs along x; default: the axis with the most values
+    by      columns whose values become panels; default: the columns that vary, while there is room
+    theme   light or dark
+    margin  the smallest change of interest, as a share
     """
 
     metric: str = ""
@@ -73,11 +72,8 @@ class Choices:
 def pages_of(
     sources: Sequence[ResultsFile], choices: Choices, *, as_text: bool = False
 ) -> Iterator[tuple[Page[Any], Look]]:
-    """The pages of results for these choices, each with its look. `as_text`: they have no bands and no shades.
-
-    Raises UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to
-    draw.
-    """
+    """The pages of results for these choices, each with its look. `as_text`: they have no bands and no shades. Raises
+    UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to draw."""
     if choices.kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
     chosen = metric_by_name(choices.metric_of(sources))  # for a map of winners, too: a misspelt one is a mistake
@@ -132,10 +128,7 @@ def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> I
 def caption(
     sources: Sequence[ResultsFile], points: Sequence[Point], metric: Metric, meaning: Sequence[str], *, bands: bool
 ) -> str:
-    """The lines under a picture: the machine, the method, and the rows that the picture does not show.
-
-    `meaning` are lines of the picture's own. `bands` says whether the picture has bands.
-    """
+    """The lines under a picture: the machine, the method, `meaning`, and the rows that the picture does not show."""
     text = [labelled(source, machine_line(source), sources) for source in sources]
     text += [method_line(sources, metric if bands else None), *meaning]
     rows = [point for point in points if point.row.role is Role.PROVIDER]

@@ -22,10 +22,8 @@ TICK_SIZE, TICK_GAP = 12, 12
 
 
 def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
-    """Make x log2 where the sizes grow by factors, linear where they grow by steps.
-
-    Each size has a tick where there is room in `width` points. The limits leave a little space on both sides.
-    """
+    """Make x log2 where the sizes grow by factors, linear where they grow by steps. Each size has a tick where there is room
+    in `width` points."""
     by_factors = logarithmic(sizes)
     text: Callable[[float], str] = short if by_factors or sizes[-1] >= 1e6 else "{:g}".format
     longest = max(map(text, sizes), key=len)  # digits are equally wide, and to measure every label takes long
@@ -80,10 +78,8 @@ def short(size: float) -> str:
 
 
 def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
-    """Make y run from `bottom` to `top`, above a strip that takes the share `strip` of the height.
-
-    It is logarithmic unless the bottom is 0. The strip has no ticks, because its marks have no values.
-    """
+    """Make y run from `bottom` to `top`, above a strip without ticks that takes the share `strip` of the height. It is
+    logarithmic unless the bottom is 0."""
     if bottom > 0:
         axes.set_yscale("log")
         axes.set_ylim(bottom * (bottom / top) ** (strip / (1 - strip)), top)
@@ -132,11 +128,8 @@ class ChangeAxis:
 
     @classmethod
     def of(cls, effects: Sequence[float], ends: Sequence[float], margin: float) -> ChangeAxis:
-        """An axis for all changes and the ends of their intervals, except outliers, which would press the others flat.
-
-        `margin` is a share; each side reaches at least twice as far. Outliers are drawn at the edge with their values. Up to
-        ten changes, and up to 25 %, none is an outlier.
-        """
+        """An axis for all changes and the ends of their intervals, except outliers, which would press the others flat. Each
+        side reaches at least to twice the share `margin`. Up to ten changes, and up to 25 %, none is an outlier."""
         edge, usual = math.log1p(margin), math.inf
         if len(effects) > 10:
             usual = max(math.log(1.25), 3 * float(np.quantile(np.abs(effects), 0.9)))

@@ -176,8 +176,8 @@ def _move_end_names_apart(axes: Axes, unit: float) -> None:
 
 
 def spread(heights: Sequence[float], apart: float, most: float) -> Any:
-    """Sorted heights, moved to a distance of `apart`, but not below 0 or above `most`. Heights that are close move as a group,
-    half of it up and half of it down."""
+    """Sorted heights, moved to a distance of `apart` between 0 and `most`. Heights that are close move as a group, half of it
+    up and half of it down."""
     steps = apart * np.arange(len(heights))
     lowered = np.asarray(heights) - steps
     up, down = np.maximum.accumulate(lowered), np.minimum.accumulate(lowered[::-1])[::-1]
@@ -192,8 +192,7 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrap(text: str, width: float, size: float, weight: str = "normal", indent: str = "    ") -> str:
-    """Each line of the text broken so that it fits into a width in points, never before a dot. Continued lines are
-    indented."""
+    """Each line of the text broken to fit into a width in points, never before a dot. Continued lines are indented."""
     lines = []
     for line in text.split("\n"):
         characters = int(0.96 * len(line) * width / max(text_width(line, size, weight), 1))

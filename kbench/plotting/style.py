@@ -140,8 +140,8 @@ def theme_by_name(name: str) -> Theme:
 
 @contextmanager
 def styled(name: str = LIGHT.name) -> Iterator[Theme]:
-    """Matplotlib with the settings of a theme and none of the user's own. It draws a box for a sign that its font lacks, as in
-    a name in Chinese, and says nothing about it. Raises UsageError for an unknown theme."""
+    """Matplotlib with the settings of a theme and none of the user's own. It draws a box for a sign that its font lacks, and
+    says nothing about it. Raises UsageError for an unknown theme."""
     theme = theme_by_name(name)
     with warnings.catch_warnings(), matplotlib.style.context(["default", theme.rc()]):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -169,9 +169,8 @@ class Style:
 
 
 def styles(curves: Collection[str], theme: Theme) -> dict[str, Style]:
-    """A style per curve.
+    """A style per curve. KNOWN or a hash of the name says which colour a provider has in every picture.
 
-    A provider wants the same colour in every picture: KNOWN says which one, for other providers a hash of the name does.
     The first configuration of each provider chooses before the second of any. A curve whose colour is taken gets the next
     free one. Once all are taken they are used again, with the next line style and other markers.
     """

@@ -32,8 +32,7 @@ CHART_LINES, LONGEST_BAR, TICK_COLUMNS, SIGN_COLUMNS = 20, 40, 8, 4
 
 
 def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> None:
-    """Print results as text: a chart for each panel, then the caption. `files`, `where` and what it raises are those of
-    `write_pictures`."""
+    """Print results as text: a chart for each panel, then the caption. Raises as `write_pictures` does."""
     sources = load_sources(files, where)
     if choices.kind == "change":
         raise UsageError("--term cannot draw --kind change; `kbench compare` prints the changes")
@@ -128,8 +127,8 @@ def _print_bars(points: Sequence[Point], look: Look) -> None:
 
 
 def _print_winners(cells: Sequence[Cell], look: Look) -> None:
-    """A map with the letter of the fastest curve of each case and its margin, and the names of the letters. x runs down: it has
-    the most values."""
+    """A map with the letter of the fastest curve of each case and its margin, and the letters. x, with the most values, runs
+    down."""
     wins = Counter(cell.curve for cell in cells)
     letters = dict(zip([curve for curve, _ in wins.most_common()], itertools.cycle(LETTERS), strict=False))
     texts = {(cell.where[look.x], cell.where.get(look.y, "")): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
