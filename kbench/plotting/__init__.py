@@ -20,7 +20,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import bars, lines, maps
 from kbench.plotting.names import combination_of, file_name_part
-from kbench.plotting.pages import Look, Page, Picture
+from kbench.plotting.pages import Look, Page, Picture, series_of
 from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.style import LIGHT, styled
 from kbench.text.suggest import unknown
@@ -118,8 +118,9 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> list[Picture]:
     pictures = []
     with styled(choices.theme):
         for page, look in pages_of(sources, choices):
-            points = page.panels if look.kind == "lines" else ()
-            pictures.append(Picture(combination_of(page.fixed), DRAW_PAGE[look.kind](page, look), points))
+            figure = DRAW_PAGE[look.kind](page, look)
+            curves = [series_of(panel, look) for panel in page.panels] if look.kind == "lines" else ()
+            pictures.append(Picture(combination_of(page.fixed), figure, curves))
     return pictures
 
 

@@ -15,7 +15,7 @@ from kbench.plotting.names import four_digits
 from kbench.plotting.pages import Look, Page, Point, Series, series_of, shared_limits
 from kbench.plotting.scales import limits
 from kbench.plotting.sheet import POINTS_PER_INCH, Grid, finish, make_panels, text_width, wrap
-from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT
+from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT, Theme
 
 BESIDE = 0.45
 """The names of bars take at most this share of the width of a panel."""
@@ -31,9 +31,9 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
     grid = replace(grid, beside=BESIDE * grid.width / grid.columns)
     room = grid.beside * POINTS_PER_INCH
     most = max(map(len, panels))
-    longest = max(text_width(look.name(bar), 12) for bars in panels for bar in bars)
+    longest = max(text_width(bar.name, 12) for bars in panels for bar in bars)
     size = 12.0 if most <= FEW and longest <= room else 9.5
-    names = [[_in_lines(look.name(bar), room, size) for bar in bars] for bars in panels]
+    names = [[_in_lines(bar.name, room, size) for bar in bars] for bars in panels]
     lines = max(1 + name.count("\n") for of_panel in names for name in of_panel)
     bar_height = max(0.31 if most <= FEW else 0.2, 0.17 * lines)
     height = max(1.6, 0.9 + bar_height * most)
@@ -53,7 +53,7 @@ def sorted_bars(points: Sequence[Point], look: Look) -> list[Series]:
         value = series.whole
         return value is None, -sign * value.value if value else 0.0, series.curve, look.files.index(series.file)
 
-    return sorted(series_of(points), key=rank)
+    return sorted(series_of(points, look), key=rank)
 
 
 def value_text(series: Series) -> str:
@@ -98,12 +98,12 @@ def _draw(axes: Axes, bars: Sequence[Series], look: Look, top: float, size: floa
     if look.metric.ratio:
         axes.axvline(1, color=theme.quiet, linewidth=1.4, zorder=1)
     for place, bar in enumerate(bars):
-        _draw_bar(axes, place, bar, look, top, size)
+        _draw_bar(axes, place, bar, theme, top, size)
 
 
-def _draw_bar(axes: Axes, place: int, bar: Series, look: Look, top: float, size: float) -> None:
+def _draw_bar(axes: Axes, place: int, bar: Series, theme: Theme, top: float, size: float) -> None:
     """Draw the bar of a row. Its value has a font size of at most `size`."""
-    theme, colour, value = look.theme, look.styles[bar.curve].colour, bar.whole
+    colour, value = bar.style.colour, bar.whole
     end, ink = 0.0, theme.readable(colour)
     if value is not None:
         high = min(value.high, top)

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from kbench.plotting.pages import COPY_CURVE, Look, Page, Point, Series, Value, series_of, shared_limits
 from kbench.plotting.scales import limits, scale_x, scale_y
 from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share, text_width
-from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, row_mark
+from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, Theme, row_mark
 from kbench.results.case import natural_key
 from kbench.results.vocabulary import Status
 
@@ -30,9 +30,9 @@ HEADROOM = 0.09
 
 def draw_page(page: Page[Point], look: Look) -> Figure:
     """A page of lines. The curves of a single panel have their names at their ends, where these have room."""
-    panels = [*map(series_of, page.panels)]
+    panels = [series_of(points, look) for points in page.panels]
     grid = Grid.of(page.titles)
-    marks = [_marks(panel, look) for panel in panels]
+    marks = [_marks(panel) for panel in panels]
     strip = strip_share(max(map(len, marks)))
     log = any(wants_log(panel, look) for panel in panels)  # the same for all panels
     extents = shared_limits([extent_of(panel, look, log=log) for panel in panels], look)
@@ -47,14 +47,14 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
         _draw_backdrop(axes, panel, look, extent, edge)
         for place, series in enumerate(panel):
             if series.values:
-                _draw_curve(axes, series, look, xs, place)
-            _draw_suspects(axes, series, look, extent)
+                _draw_curve(axes, series, look.theme, xs, place)
+            _draw_suspects(axes, series, look.theme, extent)
         if strip:
             axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
         draw_strip(axes, of_panel, strip)
     at_ends = len(panels) == 1 and _have_room_at_ends(panels[0], look)
     if at_ends:
-        curves = [(series.last, look.names[series.curve], look.styles[series.curve].colour) for series in panels[0]]
+        curves = [(series.last, series.name, series.style.colour) for series in panels[0]]
         name_ends(grid_axes[0], curves, look.theme)
     legend = [] if at_ends else curve_entries(panels, look)
     legend += [*hollow_entries(page.points, look), *mark_entries(page.points, look)]
@@ -148,49 +148,53 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
 # -- curves
 
 
-def _draw_curve(axes: Axes, series: Series, look: Look, xs: Sequence[float], place: int) -> None:
+def _draw_curve(axes: Axes, series: Series, theme: Theme, xs: Sequence[float], place: int) -> None:
     """Draw a line with its band. It breaks where the curve has no value at an x of another curve.
 
     About ten of its points have a marker, or thirty hollow ones, those of neighbouring curves (`place` is that of the curve)
     at different sizes. So has every point that no line reaches.
     """
-    style, back, line = look.styles[series.curve], look.theme.background, series.values
+    style, values = series.style, series.values
+    colour = style.colour
     order = 2 if series.curve == COPY_CURVE else 3
     missing = Value(math.nan, math.nan, math.nan, frozenset())
-    values, lows, highs, _ = zip(*(line.get(x, missing) for x in xs), strict=True)
-    axes.fill_between(xs, lows, highs, color=style.colour, alpha=0.15, linewidth=0, zorder=order)
-    axes.plot(xs, values, color=style.colour, linestyle=look.line(series.curve, series.file), zorder=order)
+    middles, lows, highs, _ = zip(*(values.get(x, missing) for x in xs), strict=True)
+    axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0, zorder=order)
+    axes.plot(xs, middles, color=colour, linestyle=style.line, zorder=order)
     if not style.marker:
         return
-    present = [False, *(x in line for x in xs), False]
-    alone = [x for i, x in enumerate(xs, start=1) if present[i] and not (present[i - 1] or present[i + 1])]
-    for hollow, most, face, edge, width in ((False, 10, style.colour, back, 0.6), (True, 30, back, style.colour, 1.5)):
-        every = max(1, len(line) // most)
+    present = [False, *(x in values for x in xs), False]
+    neighbours = zip(xs, present, present[1:], present[2:], strict=False)
+    alone = [x for x, before, here, after in neighbours if here and not (before or after)]
+    for hollow, most in ((False, 10), (True, 30)):
+        face, edge, width = (theme.background, colour, 1.5) if hollow else (colour, theme.background, 0.6)
+        every = max(1, len(values) // most)
         offset = round(0.382 * place * every) % every  # the golden section spreads the markers of any number of curves
         chosen = {*xs[offset::every], *alone}
-        shown = [x for x, value in line.items() if bool(value.hollow) == hollow and x in chosen]
+        shown = [x for x, value in values.items() if bool(value.hollow) == hollow and x in chosen]
         if shown:
             axes.plot(
-                shown, [line[x].value for x in shown], color=style.colour, linestyle="", markerfacecolor=face,
+                shown, [values[x].value for x in shown], color=colour, linestyle="", markerfacecolor=face,
                 markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **style.points,
             )  # fmt: skip
 
 
-def _draw_suspects(axes: Axes, series: Series, look: Look, extent: tuple[float, float]) -> None:
+def _draw_suspects(axes: Axes, series: Series, theme: Theme, extent: tuple[float, float]) -> None:
     """Draw a question mark at each claimed value. Values beyond the axis have it at the edge."""
     bottom, top = extent
+    low, high = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
     claims = [(x, point.claimed) for x, points in series.by_x.items() for point in points if point.claimed is not None]
-    colour = look.theme.readable(look.styles[series.curve].colour)
     if claims:
         xs, values = zip(*claims, strict=True)
-        inside = np.clip(values, *((1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)))
+        colour = theme.readable(series.style.colour)
+        inside = np.clip(values, low, high)
         axes.plot(xs, inside, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
 
 
-def _marks(panel: Iterable[Series], look: Look) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
+def _marks(panel: Iterable[Series]) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
     """The colours and the marks of the series that have any."""
     lost = sorted((series for series in panel if series.marks), key=lambda series: natural_key(series.curve))
-    return [(look.styles[series.curve].colour, series.marks) for series in lost]
+    return [(series.style.colour, series.marks) for series in lost]
 
 
 # -- names
@@ -201,23 +205,23 @@ def _have_room_at_ends(panel: Sequence[Series], look: Look) -> bool:
     if len(look.files) > 1 or len(panel) > 9:
         return False
     end = sizes_of(panel)[-1]
-    return all(end in series.values and text_width(look.names[series.curve], 12) <= 170 for series in panel)
+    return all(end in series.values and text_width(series.name, 12) <= 170 for series in panel)
 
 
 def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Line2D]:
     """Legend entries of the curves, the highest last value first, then of the files where there are several."""
     several = len(look.files) > 1
     lasts: dict[str, float] = defaultdict(lambda: -math.inf)
-    for series in (series for panel in panels for series in panel):
-        lasts[series.curve] = max(lasts[series.curve], series.last)
+    for panel in panels:
+        for series in panel:
+            lasts[series.curve] = max(lasts[series.curve], series.last)
     entries = []
     for curve in sorted(lasts, key=lambda curve: (-lasts[curve], natural_key(curve))):
         style = look.styles[curve]
         line: Any = "-" if several else style.line
         entries.append(Line2D([], [], label=look.names[curve], color=style.colour, linestyle=line, **style.points))
     for file in look.files if several else ():
-        line = look.line(COPY_CURVE, file)
-        entries.append(Line2D([], [], label=file, color=look.theme.ink, linestyle=line, linewidth=1.6))
+        entries.append(Line2D([], [], label=file, color=look.theme.ink, linestyle=look.line(file), linewidth=1.6))
     return entries
 
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import median
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -107,10 +107,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """The rows of a configuration of a file in a panel, by x, in its order."""
+    """The rows of a configuration of a file in a panel, by x, in its order. `name` is what to print for it."""
 
     file: str
     curve: str
+    name: str
+    style: Style
     by_x: Mapping[float, Sequence[Point]]
 
     @property
@@ -143,15 +145,20 @@ class Series:
         return places
 
 
-def series_of(points: Iterable[Point]) -> list[Series]:
+def series_of(points: Sequence[Point], look: Look) -> list[Series]:
     """The series of a panel, by file and name. A point without an x stands at each x of the panel."""
-    members = list(points)
-    xs = {point.x for point in members if point.x is not None} or {0.0}
+    xs = {point.x for point in points if point.x is not None} or {0.0}
     groups: dict[tuple[str, str], dict[float, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for point in members:
+    for point in points:
         for x in xs if point.x is None else (point.x,):
             groups[point.file, point.curve][x].append(point)
-    return [Series(*key, {x: groups[key][x] for x in sorted(groups[key])}) for key in sorted(groups)]
+    series = []
+    for (file, curve), by_x in sorted(groups.items()):
+        name, style = look.names[curve], look.styles[curve]
+        if len(look.files) > 1:
+            name, style = f"{name} · {file}", replace(style, line=look.line(file))
+        series.append(Series(file, curve, name, style, dict(sorted(by_x.items()))))
+    return series
 
 
 # -- from rows to points
@@ -308,11 +315,11 @@ P = TypeVar("P", bound=Placed)
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, what it shows as a part of a file name ("" or `float16-M64`), and the points of each panel of lines."""
+    """A figure, what it shows as a part of a file name ("" or `float16-M64`), and the curves of each panel of lines."""
 
     combination: str
     figure: Figure
-    lines: Sequence[Sequence[Point]] = ()
+    curves: Sequence[Sequence[Series]] = ()
 
 
 @dataclass(frozen=True)
@@ -394,13 +401,9 @@ class Look:
         """What all panels of a page have in common."""
         return title_of(page.whole(self.titled))
 
-    def name(self, series: Series) -> str:
-        """What to print for a series."""
-        return self.names[series.curve] + (f" · {series.file}" if len(self.files) > 1 else "")
-
-    def line(self, curve: str, file: str) -> Any:
-        """The line style of a curve. With several files each file has its own, and a colour is a provider."""
-        return self.styles[curve].line if len(self.files) == 1 else LINES[self.files.index(file) % len(LINES)]
+    def line(self, file: str) -> Any:
+        """The line style of a file. With several files each has its own, and a colour is a provider."""
+        return LINES[self.files.index(file) % len(LINES)]
 
     def agreed(self, quantity: str, panel: Iterable[Series]) -> float | None:
         """`peak_gbps` or `cache_bytes` of the machines of a panel; None where they differ."""

@@ -52,7 +52,7 @@ def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> 
 
 def _print_lines(points: Sequence[Point], look: Look) -> None:
     """A chart, and a table of its lines from the highest to the lowest: letter, name, last value, and what is wrong where."""
-    panel = series_of(points)
+    panel = series_of(points, look)
     xs = lines.sizes_of(panel)
     panel.sort(key=lambda series: series.last, reverse=True)
     letters = iter(LETTERS)
@@ -63,7 +63,7 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
     rows = []
     for sign, series in zip(signs, panel, strict=True):
         last = four_digits(series.last) if series.values else NO_VALUE
-        rows.append((sign, look.name(series), last, _notes(series, look)))
+        rows.append((sign, series.name, last, _notes(series, look)))
     print_table(("", "provider", "last", ""), rows)
 
 
@@ -122,7 +122,7 @@ def _print_bars(points: Sequence[Point], look: Look) -> None:
     for bar in bars:
         length = round(LONGEST_BAR * bar.whole.value / longest) if bar.whole else 0
         hollow = f" {flags}" if bar.whole and bar.whole.hollow else ""
-        rows.append((look.name(bar), value_text(bar), "█" * length + hollow))
+        rows.append((bar.name, value_text(bar), "█" * length + hollow))
     print_table(("provider", look.metric.label, ""), rows)
 
 

@@ -15,7 +15,6 @@ import matplotlib
 
 from kbench.plotting import Picture
 from kbench.plotting.names import four_digits, size_text
-from kbench.plotting.pages import series_of
 from kbench.plotting.sheet import POINTS_PER_INCH
 from kbench.plotting.style import LIGHT, Theme, styled
 
@@ -63,10 +62,10 @@ def inline_svg(picture: Picture) -> str:
 
 def _circles(picture: Picture) -> str:
     height = picture.figure.get_figheight() * POINTS_PER_INCH
-    several = len({point.file for points in picture.lines for point in points}) > 1
+    several = len({series.file for panel in picture.curves for series in panel}) > 1
     circles = []
-    for axes, points in zip(picture.figure.axes, picture.lines, strict=False):
-        for series in series_of(points):
+    for axes, panel in zip(picture.figure.axes, picture.curves, strict=False):
+        for series in panel:
             every = math.ceil(len(series.values) / MOST_CIRCLES) or 1
             chosen = list(series.values.items())[::every]
             name = f"{series.curve} · {series.file}" if several else series.curve
