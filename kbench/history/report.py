@@ -107,6 +107,10 @@ class HistoryReport:
         """Whether any series has a time."""
         return any(series.timed for series in self.series)
 
+    def day(self, run: int) -> str:
+        """The date of the run at this place."""
+        return self.timeline.runs[run].started_at[:10]
+
 
 def check_history(folder: Path, options: HistoryOptions) -> HistoryReport:
     """Read and judge a folder. Raises ResultsError for a folder without results, and UsageError if `where` chooses none."""

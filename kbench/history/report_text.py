@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -46,21 +47,21 @@ def gate_sentence(report: HistoryReport) -> str:
 
 def head(report: HistoryReport) -> str:
     """What the history holds."""
-    runs, series = report.timeline.runs, report.series
-    days = dict.fromkeys([day(runs[0].started_at), day(runs[-1].started_at)])
-    points = sum(len(member.points) for member in series)
-    held = f"{plural(len(series), 'series', 'series')} with {plural(points, 'point')}"
-    machines = dict.fromkeys(member.key.machine for member in series)
-    return f"{plural(len(runs), 'run')} from {' to '.join(days)}: {held}, {', '.join(machines)}"
+    days = " to ".join(dict.fromkeys([report.day(0), report.day(-1)]))
+    series = plural(len(report.series), "series", "series")
+    points = plural(sum(len(series.points) for series in report.series), "point")
+    machines = ", ".join(dict.fromkeys(series.key.machine for series in report.series))
+    return f"{plural(len(report.timeline.runs), 'run')} from {days}: {series} with {points}, {machines}"
 
 
 def method_line(report: HistoryReport) -> str:
     """The noise, and which changes count."""
-    usual = _usual_noise(report)
-    noise = f"noise {100 * usual:.1f} % (median of the series), " if usual else ""
-    margin = f"{report.options.margin * 100:g} %"
-    drift = "without the drift that the copy control shows; " if report.corrected else ""
-    return f"times are in us, {drift}{noise}margin {margin}"
+    text = "times are in us, "
+    if report.corrected:
+        text += "without the drift that the copy control shows; "
+    if usual := _usual_noise(report):
+        text += f"noise {100 * usual:.1f} % (median of the series), "
+    return f"{text}margin {report.options.margin * 100:g} %"
 
 
 def _usual_noise(report: HistoryReport) -> float | None:
@@ -76,11 +77,6 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
         shared = {**change.moved, "code": change.moved.get("code", ())[:1]}
         groups.setdefault((change.event_run, change.series.key.machine, *shared.items()), []).append(change)
     return list(groups.values())
-
-
-def day(moment: str) -> str:
-    """The date of a time in ISO 8601."""
-    return moment[:10]
 
 
 def moved_text(changes: Sequence[HistoryChange]) -> str:
@@ -111,9 +107,9 @@ def change_text(change: HistoryChange) -> str:
 
 
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool) -> Iterator[str]:
-    run, machine = report.timeline.runs[changes[0].event_run], changes[0].series.key.machine
+    machine = changes[0].series.key.machine
     of_machine = sum(series.key.machine == machine for series in report.series)
-    yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {machine}"
+    yield f"{report.day(changes[0].event_run)}  {counted_kinds(changes)} of {of_machine} series, {machine}"
     if text := moved_text(changes):
         yield f"  changed with it: {text}"
     rows = []
@@ -135,10 +131,9 @@ def _place(report: HistoryReport, change: HistoryChange) -> str:
     """Where else a change may have begun; "" if the run is certain."""
     if change.runs[0] == change.runs[1]:
         return ""
-    moments = [report.timeline.runs[run].started_at for run in change.runs]
-    first, last = map(day, moments)
+    first, last = map(report.day, change.runs)
     if first == last:
-        first, last = (f"{day(moment)} {moment[11:19]}" for moment in moments)
+        first, last = (report.timeline.runs[run].started_at[:19].replace("T", " ") for run in change.runs)
     return f"it began between {first} and {last}"
 
 
@@ -166,14 +161,17 @@ def notes(report: HistoryReport) -> Iterator[str]:
 def _failing(report: HistoryReport) -> Iterator[str]:
     """The series that failed when they were last measured."""
     timeline = report.timeline
-    for series in (series for series in report.series if series.points[-1].failed):
-        points, last = series.points, series.points[-1]
-        if last.run == timeline.runs_of_sources[timeline.runs[last.run].source, series.key.machine][-1]:
-            since = next(point for place, point in enumerate(points) if all(later.failed for later in points[place:]))
-            yield f"still failing: {series.key.label}: {last.status} since {day(since.started_at)}: {last.reason}"
+    for series in report.series:
+        last = series.points[-1]
+        if not last.failed:
+            continue
+        subject = f"{series.key.label}: {last.status}"
+        source = timeline.runs[last.run].source
+        if last.run == timeline.runs_of_sources[source, series.key.machine][-1]:
+            *_, since = itertools.takewhile(lambda point: point.failed, reversed(series.points))
+            yield f"still failing: {subject} since {since.day}: {last.reason}"
         else:
-            when = f"failed when last measured ({day(last.started_at)})"
-            yield f"{when}: {series.key.label}: {last.status}: {last.reason}"
+            yield f"failed when last measured ({last.day}): {subject}: {last.reason}"
 
 
 def counted_kinds(changes: Sequence[HistoryChange]) -> str:

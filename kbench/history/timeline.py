@@ -171,6 +171,10 @@ class RunPoint:
         return None if self.log_ms is None else math.exp(self.log_ms)
 
     @property
+    def day(self) -> str:
+        return self.started_at[:10]
+
+    @property
     def failed(self) -> bool:
         return self.status == Flag.SUSPECT or Status(self.status).failed
 

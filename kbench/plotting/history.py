@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from kbench.history.change_points import FEWEST
 from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
-from kbench.history.report_text import NOTHING_MOVED, counted_kinds, day, events, moved_text
+from kbench.history.report_text import NOTHING_MOVED, counted_kinds, events, moved_text
 from kbench.history.timeline import Series
 from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
 from kbench.plotting.pages import Page, Picture, groups
@@ -229,7 +229,7 @@ def _legend(page: HistoryPage) -> list[Line2D]:
 
 def _caption(page: HistoryPage) -> Iterator[str]:
     report = page.report
-    days = dict.fromkeys(day(report.timeline.runs[run].started_at) for run in (page.runs[0], page.runs[-1]))
+    days = dict.fromkeys([report.day(page.runs[0]), report.day(page.runs[-1])])
     noises = [series.noise for series in page.cases.points if len(series.timed) >= FEWEST]
     facts = [f"{plural(len(page.runs), 'run')} from {' to '.join(days)}"]
     facts += ["times relative to the copy control"] if report.corrected else []
@@ -248,7 +248,7 @@ def _event_text(report: HistoryReport, run: int, changes: Sequence[HistoryChange
     ratios = sorted(change.ratio for change in changes if change.ratio)
     sizes = list(dict.fromkeys(format_change(ratio) for ratio in ratios[:1] + ratios[-1:]))
     names = shorten(dict.fromkeys(change.series.key.configuration_name for change in changes))
-    text = f"{day(report.timeline.runs[run].started_at)} · {counted_kinds(changes)}"
+    text = f"{report.day(run)} · {counted_kinds(changes)}"
     text += f" ({' to '.join(sizes)})" if sizes else ""
     moved = [words for group in events(changes) if (words := moved_text(group)) not in ("", NOTHING_MOVED)]
     parts = [text, ", ".join(names.values()), *dict.fromkeys(moved or [NOTHING_MOVED])]

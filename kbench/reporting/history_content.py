@@ -10,7 +10,7 @@ from typing import Any
 from kbench.comparison.verdict import Verdict
 from kbench.history.changes import HistoryChange
 from kbench.history.report import HistoryReport
-from kbench.history.report_text import baseline_text, day, head, method_line, moved_text, notes
+from kbench.history.report_text import baseline_text, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history
 from kbench.reporting.inline import inline_svg
@@ -46,9 +46,8 @@ def history_content(report: HistoryReport, title: str = "") -> dict[str, Any]:
 
 def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
     """A row for each change, the newest first."""
-    runs = report.timeline.runs
     columns = [
-        ("run", [day(runs[change.event_run].started_at) for change in changes]),
+        ("run", [report.day(change.event_run) for change in changes]),
         ("kind", [change.kind.value for change in changes]),
         *_identity([change.series.key for change in changes]),
         ("time", [format_change(change.ratio) if change.ratio else "" for change in changes]),
@@ -72,7 +71,7 @@ def _series(series: Sequence[Series]) -> Table:
         ("noise (%)", [number(100 * member.noise, "{:.1f}".format) for member in series]),
         ("runs", [str(len(member.points)) for member in series]),
         ("status", [point.status for point in last]),
-        ("last run", [day(point.started_at) for point in last]),
+        ("last run", [point.day for point in last]),
         ("reason", [point.reason for point in last]),
     ]
     return page_table(columns)

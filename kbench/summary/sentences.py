@@ -22,72 +22,73 @@ COMPILED: dict[str, str] = {
 def headline(analysis: Analysis) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).` If the baseline is
     wrong in some cases, their number follows."""
-    wrong, cases = (
-        {key.case for key in wrong_cases(analysis.rows, analysis.baseline)},
-        {row.case for row in analysis.rows},
-    )
+    wrong = {key.case for key in wrong_cases(analysis.rows, analysis.baseline)}
     if not wrong:
         return _ranking(analysis)
-    lost = f"The baseline {analysis.baseline} is wrong in {len(wrong)} of {plural(len(cases), 'case')}"
+    total = plural(len({row.case for row in analysis.rows}), "case")
+    lost = f"The baseline {analysis.baseline} is wrong in {len(wrong)} of {total}"
     return f"{_ranking(analysis)} {lost}: no speed-up there."
 
 
 def _ranking(analysis: Analysis) -> str:
-    winners, lines, noise = analysis.winners, analysis.standings, analysis.noise
-    # a case that was timed on two kinds of device counts twice
-    cases = len({row.case for row in analysis.rows}) + len(analysis.cases) - len({key.case for key in analysis.cases})
+    winners, standings, noise = analysis.winners, analysis.standings, analysis.noise
+    if not winners and any(standing.suspect for standing in standings):
+        why = "it is faster than possible (kbench explain suspect)"
+        return f"Every provider is suspect in every case in which it was timed: {why}."
     if not winners:
-        if any(standing.suspect for standing in lines):
-            return (
-                "Every provider is suspect in every case in which it was timed: it is faster than possible (kbench explain "
-                "suspect)."
-            )
         return "No provider was timed."
     if noise.too_noisy:
         text = noise.sentence()
         return f"{text[0].upper()}{text[1:]}."
-    if len(lines) == 1:
-        [only] = lines
-        timed = f"{_subject(analysis, only, cases)} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
+    # a case that was timed on two kinds of device counts twice
+    cases = len({row.case for row in analysis.rows}) + len(analysis.cases) - len({key.case for key in analysis.cases})
+    if len(standings) == 1:
+        [only] = standings
+        text = f"{_subject(analysis, only, cases)} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
         if only.suspect:
-            timed += f", but the times of {plural(only.suspect, 'case')} are suspect"
-        return f"{timed}; there is no provider to compare it with."
-    marks = Counter(won.mark for won in winners)
-    alone, open_ = marks[ALONE], marks[UNCLEAR]
+            text += f", but the times of {plural(only.suspect, 'case')} are suspect"
+        return f"{text}; there is no provider to compare it with."
+    marks = Counter(winner.mark for winner in winners)
+    alone, unclear = marks[ALONE], marks[UNCLEAR]
     if alone == len(winners):
-        return (
-            f"Only one provider was timed{' in each case' if alone > 1 else ''}; there is nothing to compare it with."
-        )
-    best = max(lines, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0))
+        where = " in each case" if alone > 1 else ""
+        return f"Only one provider was timed{where}; there is nothing to compare it with."
+    best = max(
+        standings, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0)
+    )
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
-    subject = _subject(analysis, best, cases)
-    if best.sole:
-        text = f"{subject} is fastest in {best.sole} of {plural(cases, 'case')}"
-        text += f" and tied in {best.shared} more" if best.shared else ""
-    elif best.shared:
-        text = f"{subject} is tied for fastest in {best.shared} of {plural(cases, 'case')}"
-    else:
+    if not best.sole and not best.shared:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        return (
-            f"{text}{noise.load}{only_one}. More sessions may tell: run it again with {more_sessions(analysis.rows)}."
-        )
-    if best.geomean is not None:
-        means = [f"{best.geomean:.2f}x"]
-        if best.varies_by_mode:
-            means = [f"mode={mode} {mean:.2f}x" for mode, mean in best.by_mode.items()]
-        shared = len(best.over_baseline)
-        extent = (f" of {plural(shared, 'case')}" if shared < cases else "") + (
-            ", weighted" if analysis.weights else ""
-        )
-        text += f"; {list_words(means)} as fast as {analysis.baseline} (geomean{extent})"
-    text += f"; {plural(open_, 'case')} unclear" if open_ else ""
+        advice = f"More sessions may tell: run it again with {more_sessions(analysis.rows)}."
+        return f"{text}{noise.load}{only_one}. {advice}"
+    text = f"{_subject(analysis, best, cases)} is "
+    if best.sole:
+        text += f"fastest in {best.sole} of {plural(cases, 'case')}"
+        text += f" and tied in {best.shared} more" if best.shared else ""
+    else:
+        text += f"tied for fastest in {best.shared} of {plural(cases, 'case')}"
+    text += _mean_speedup(analysis, best, cases)
+    text += f"; {plural(unclear, 'case')} unclear" if unclear else ""
     return f"{text}{only_one}."
 
 
-def _subject(analysis: Analysis, line: Standing, cases: int) -> str:
+def _mean_speedup(analysis: Analysis, best: Standing, cases: int) -> str:
+    """`; 1.87x as fast as torch-native (geomean of 50 cases)`; "" without a mean."""
+    if best.geomean is None:
+        return ""
+    means = [f"{best.geomean:.2f}x"]
+    if best.varies_by_mode:
+        means = [f"mode={mode} {mean:.2f}x" for mode, mean in best.by_mode.items()]
+    shared = len(best.over_baseline)
+    extent = f" of {plural(shared, 'case')}" if shared < cases else ""
+    weighted = ", weighted" if analysis.weights else ""
+    return f"; {list_words(means)} as fast as {analysis.baseline} (geomean{extent}{weighted})"
+
+
+def _subject(analysis: Analysis, standing: Standing, cases: int) -> str:
     """The provider, as the subject of a sentence on its speed, which begins with the cases in which it is wrong."""
-    name = line.configuration_name
+    name = standing.configuration_name
     lost = len(wrong_cases(analysis.rows, name))
     return f"{name} is wrong in {lost} of {plural(cases, 'case')}; it" if lost else name
 
