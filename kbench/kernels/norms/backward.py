@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.forward import load, store, tile_block, tile_rows, unpacked
+from kbench.kernels.norms.forward import load, load_vector, store, tile_block, tile_rows, unpacked
 from kbench.kernels.triton_rows import INTERPRETED, row_total
 
 
@@ -85,16 +85,6 @@ def load_tile(
             piece = piece + (load(pointers, mask, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
         tile = tile + (piece,)  # noqa: RUF005
     return tile
-
-
-@triton.jit
-def load_scale(weight, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
-    """The weight of each block."""
-    scale = ()
-    for p in tl.static_range(PIECES):
-        lanes, columns, _ = tile_block(first + p * BLOCK, N, True, BLOCK, VEC)
-        scale = scale + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005
-    return scale
 
 
 @triton.jit
@@ -196,7 +186,7 @@ def resident(
     SUMS: tl.constexpr = 1 + LAYERNORM
     part = tl.program_id(0)
     parts = tl.num_programs(0)
-    scale = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+    scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
     totals = no_totals(PIECES * SUMS, 1 if TOGETHER else ROWS, BLOCK)
     if AHEAD:
         first_rows = tile_rows(part, M, ROWS)
@@ -277,13 +267,13 @@ def write_long_row(
     """Write the gradients of a row that is read twice, in blocks of BLOCK columns."""
     totals = no_totals(2, 1, BLOCK)
     for first in tl.range(0, N, BLOCK):
-        scale = load_scale(weight, first, N, BLOCK, 1, VEC, False)
+        scale = load_vector(weight, first, N, BLOCK, 1, VEC, False)
         tile = load_tile(inputs[:2], strides[:2], row, first, N, BLOCK, 1, VEC, False)
         g = tile[0][0].to(tl.float32) * scale[0].to(tl.float32)
         totals = add_terms(totals, (g * normalised(tile[0][1].to(tl.float32), of_row), g), False)
     sums = row_sums(totals[0], totals[1], LAYERNORM)
     for first in tl.range(0, N, BLOCK):
-        scale = load_scale(weight, first, N, BLOCK, 1, VEC, False)
+        scale = load_vector(weight, first, N, BLOCK, 1, VEC, False)
         tile = load_tile(inputs, strides, row, first, N, BLOCK, 1, VEC, False)
         write_tile(dx, tile, scale, of_row, sums, row, first, N, BLOCK, VEC, False, False)
 
@@ -329,7 +319,7 @@ def rows_and_columns(
         row = tile_rows(pid - strips * parts, M, 1)
         of_row = row_statistics(statistics, row, M, LAYERNORM, 1)
         if PIECES > 0:
-            scale = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+            scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
             tile = load_tile(inputs, strides, row, 0, N, BLOCK, PIECES, VEC, FULL)
             sums = sum_tile(tile, scale, of_row)
             write_tile(dx, tile, scale, of_row, sums, row, 0, N, BLOCK, VEC, FULL, False)

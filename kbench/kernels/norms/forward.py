@@ -44,15 +44,13 @@ def load(pointers, mask, FULL: tl.constexpr, POLICY: tl.constexpr):
 
 
 @triton.jit
-def load_vectors(weight, bias, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
-    """The weight and, if there is one, the bias, piece by piece."""
-    vectors = ()
+def load_vector(vector, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
+    """PIECES blocks of a vector of the columns, from column `first` on."""
+    pieces = ()
     for p in tl.static_range(PIECES):
-        lanes, columns, _ = tile_block(p * BLOCK, N, True, BLOCK, VEC)
-        vectors = vectors + (load(weight + lanes, columns, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
-        if bias is not None:
-            vectors = vectors + (load(bias + lanes, columns, FULL, ""),)  # noqa: RUF005
-    return vectors
+        lanes, columns, _ = tile_block(first + p * BLOCK, N, True, BLOCK, VEC)
+        pieces = pieces + (load(vector + lanes, columns, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
+    return pieces
 
 
 @triton.jit
@@ -127,9 +125,8 @@ def held_rows(
     up."""
     LAYERNORM: tl.constexpr = bias is not None
     rows, inside = tile_rows(tl.program_id(0), M, ROWS)
-    early = ()
     if FENCE:
-        early = load_vectors(weight, bias, N, BLOCK, PIECES, VEC, FULL)
+        scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
         fence_loads()
     values = ()
     added = ()
@@ -141,7 +138,9 @@ def held_rows(
             more = load(residual + rows * (residual_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
             added = added + (more,)  # noqa: RUF005
     if EARLY and not FENCE:
-        early = load_vectors(weight, bias, N, BLOCK, PIECES, VEC, FULL)
+        scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+        if LAYERNORM:
+            shift = load_vector(bias, 0, N, BLOCK, PIECES, VEC, FULL)
     if not PACKED:
         wide = ()
         for p in tl.static_range(PIECES):
@@ -173,12 +172,12 @@ def held_rows(
     for p in tl.static_range(PIECES):
         lanes, columns, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
         value = unpacked(values[p], PACKED)
-        scale = early[p * (1 + LAYERNORM)] if EARLY else load(weight + lanes, columns, FULL, "")
+        w = scale[p] if EARLY else load(weight + lanes, columns, FULL, "")
         if LAYERNORM:
-            shift = early[2 * p + 1] if EARLY else load(bias + lanes, columns, FULL, "")
-            value = (value - mean) * factor * scale.to(tl.float32) + shift.to(tl.float32)
+            b = shift[p] if EARLY else load(bias + lanes, columns, FULL, "")
+            value = (value - mean) * factor * w.to(tl.float32) + b.to(tl.float32)
         else:
-            value = value * factor * scale.to(tl.float32)
+            value = value * factor * w.to(tl.float32)
         store(y + rows * (N // VEC * VEC) + lanes, value, mask, FULL)
 
 
