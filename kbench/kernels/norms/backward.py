@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.forward import load, load_vector, store, tile_block, tile_rows, unpacked
+from kbench.kernels.norms.forward import load, load_tile, load_vector, store, tile_block, tile_rows, unpacked
 from kbench.kernels.triton_rows import INTERPRETED, row_total
 
 
@@ -60,31 +60,6 @@ def row_sums(products, gradients, LAYERNORM: tl.constexpr):
         return tl.reduce((tl.reshape(products, [size]), tl.reshape(gradients, [size])), 0, add_pairs)
     else:
         return tl.reduce((products, gradients), 1, add_pairs, keep_dims=True)
-
-
-@triton.jit
-def load_tile(
-    inputs,
-    strides,
-    rows,
-    first,
-    N,
-    BLOCK: tl.constexpr,
-    PIECES: tl.constexpr,
-    VEC: tl.constexpr,
-    FULL: tl.constexpr,
-):
-    """PIECES blocks of some rows, from column `first` on. Each is a tuple with the elements of every input. `rows` is what
-    `tile_rows` returns."""
-    tile = ()
-    for p in tl.static_range(PIECES):
-        lanes, _, mask = tile_block(first + p * BLOCK, N, rows[1], BLOCK, VEC)
-        piece = ()
-        for i in tl.static_range(len(inputs)):
-            pointers = inputs[i] + rows[0] * (strides[i] // VEC * VEC) + lanes
-            piece = piece + (load(pointers, mask, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
-        tile = tile + (piece,)  # noqa: RUF005
-    return tile
 
 
 @triton.jit
@@ -191,7 +166,7 @@ def resident(
     if AHEAD:
         first_rows = tile_rows(part, M, ROWS)
         ahead_statistics = row_statistics(statistics, first_rows, M, LAYERNORM, ROWS)
-        ahead = load_tile(inputs, strides, first_rows, 0, N, BLOCK, PIECES, VEC, FULL)
+        ahead = load_tile(inputs, strides, first_rows, 0, N, BLOCK, PIECES, VEC, FULL, "")
     for number in tl.range(part, tiles, parts, num_stages=STAGES):
         rows = tile_rows(number, M, ROWS)
         if AHEAD:
@@ -199,10 +174,10 @@ def resident(
             tile_statistics = ahead_statistics
             next_rows = tile_rows(tl.minimum(number + parts, tiles - 1), M, ROWS)
             ahead_statistics = row_statistics(statistics, next_rows, M, LAYERNORM, ROWS)
-            ahead = load_tile(inputs, strides, next_rows, 0, N, BLOCK, PIECES, VEC, FULL)
+            ahead = load_tile(inputs, strides, next_rows, 0, N, BLOCK, PIECES, VEC, FULL, "")
         else:
             tile_statistics = row_statistics(statistics, rows, M, LAYERNORM, ROWS)
-            tile = load_tile(inputs, strides, rows, 0, N, BLOCK, PIECES, VEC, FULL)
+            tile = load_tile(inputs, strides, rows, 0, N, BLOCK, PIECES, VEC, FULL, "")
         sums = sum_tile(tile, scale, tile_statistics)
         terms = write_tile(dx, tile, scale, tile_statistics, sums, rows, 0, N, BLOCK, VEC, FULL, PACKED)
         totals = add_terms(totals, terms, TOGETHER)
@@ -252,7 +227,7 @@ def sum_columns(
         numbers = tl.cast(step, tl.int64) + tl.arange(0, STEP)[:, None]
         rows = (numbers, numbers < chunk[1])
         of_rows = row_statistics(statistics, rows, M, LAYERNORM, STEP)
-        tile = load_tile(inputs[:2], strides[:2], rows, first, N, WIDTH, 1, VEC, False)
+        tile = load_tile(inputs[:2], strides[:2], rows, first, N, WIDTH, 1, VEC, False, "")
         d = tile[0][0].to(tl.float32)
         z = normalised(tile[0][1].to(tl.float32), of_rows)
         totals = add_terms(totals, (d * z, d) if LAYERNORM else (d * z,), False)
@@ -268,13 +243,13 @@ def write_long_row(
     totals = no_totals(2, 1, BLOCK)
     for first in tl.range(0, N, BLOCK):
         scale = load_vector(weight, first, N, BLOCK, 1, VEC, False)
-        tile = load_tile(inputs[:2], strides[:2], row, first, N, BLOCK, 1, VEC, False)
+        tile = load_tile(inputs[:2], strides[:2], row, first, N, BLOCK, 1, VEC, False, "")
         g = tile[0][0].to(tl.float32) * scale[0].to(tl.float32)
         totals = add_terms(totals, (g * normalised(tile[0][1].to(tl.float32), of_row), g), False)
     sums = row_sums(totals[0], totals[1], LAYERNORM)
     for first in tl.range(0, N, BLOCK):
         scale = load_vector(weight, first, N, BLOCK, 1, VEC, False)
-        tile = load_tile(inputs, strides, row, first, N, BLOCK, 1, VEC, False)
+        tile = load_tile(inputs, strides, row, first, N, BLOCK, 1, VEC, False, "")
         write_tile(dx, tile, scale, of_row, sums, row, first, N, BLOCK, VEC, False, False)
 
 
@@ -320,7 +295,7 @@ def rows_and_columns(
         of_row = row_statistics(statistics, row, M, LAYERNORM, 1)
         if PIECES > 0:
             scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
-            tile = load_tile(inputs, strides, row, 0, N, BLOCK, PIECES, VEC, FULL)
+            tile = load_tile(inputs, strides, row, 0, N, BLOCK, PIECES, VEC, FULL, "")
             sums = sum_tile(tile, scale, of_row)
             write_tile(dx, tile, scale, of_row, sums, row, 0, N, BLOCK, VEC, FULL, False)
         else:

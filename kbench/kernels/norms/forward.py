@@ -44,12 +44,38 @@ def load(pointers, mask, FULL: tl.constexpr, POLICY: tl.constexpr):
 
 
 @triton.jit
+def load_tile(
+    inputs,
+    strides,
+    rows,
+    first,
+    N,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    FULL: tl.constexpr,
+    POLICY: tl.constexpr,
+):
+    """PIECES blocks of some rows, from column `first` on. Each is a tuple with the elements of every input. `rows` is what
+    `tile_rows` returns."""
+    tile = ()
+    for p in tl.static_range(PIECES):
+        lanes, _, mask = tile_block(first + p * BLOCK, N, rows[1], BLOCK, VEC)
+        piece = ()
+        for i in tl.static_range(len(inputs)):
+            pointers = inputs[i] + rows[0] * (strides[i] // VEC * VEC) + lanes
+            piece = piece + (load(pointers, mask, FULL, POLICY),)  # noqa: RUF005 Triton has no other way to append
+        tile = tile + (piece,)  # noqa: RUF005
+    return tile
+
+
+@triton.jit
 def load_vector(vector, first, N, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
     """PIECES blocks of a vector of the columns, from column `first` on."""
     pieces = ()
     for p in tl.static_range(PIECES):
         lanes, columns, _ = tile_block(first + p * BLOCK, N, True, BLOCK, VEC)
-        pieces = pieces + (load(vector + lanes, columns, FULL, ""),)  # noqa: RUF005 Triton has no other way to append
+        pieces = pieces + (load(vector + lanes, columns, FULL, ""),)  # noqa: RUF005
     return pieces
 
 
@@ -128,29 +154,22 @@ def held_rows(
     if FENCE:
         scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
         fence_loads()
-    values = ()
-    added = ()
-    # before any store of h, because the compiler moves no load across a store
-    for p in tl.static_range(PIECES):
-        lanes, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
-        values = values + (load(x + rows * (x_stride // VEC * VEC) + lanes, mask, FULL, POLICY),)  # noqa: RUF005
-        if residual is not None:
-            more = load(residual + rows * (residual_stride // VEC * VEC) + lanes, mask, FULL, POLICY)
-            added = added + (more,)  # noqa: RUF005
+    inputs = (x,) if residual is None else (x, residual)
+    strides = (x_stride,) if residual is None else (x_stride, residual_stride)
+    # all loads come before any store of h, because the compiler moves none across a store
+    tile = load_tile(inputs, strides, (rows, inside), 0, N, BLOCK, PIECES, VEC, FULL, POLICY)
     if EARLY and not FENCE:
         scale = load_vector(weight, 0, N, BLOCK, PIECES, VEC, FULL)
         if LAYERNORM:
             shift = load_vector(bias, 0, N, BLOCK, PIECES, VEC, FULL)
-    if not PACKED:
-        wide = ()
-        for p in tl.static_range(PIECES):
-            value = values[p].to(tl.float32)
-            if residual is not None:
-                lanes, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
-                value += added[p].to(tl.float32)
-                store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
-            wide = wide + (value,)  # noqa: RUF005
-        values = wide
+    values = ()
+    for p in tl.static_range(PIECES):
+        value = tile[p][0] if PACKED else tile[p][0].to(tl.float32)
+        if residual is not None:
+            value += tile[p][1].to(tl.float32)
+            lanes, _, mask = tile_block(p * BLOCK, N, inside, BLOCK, VEC)
+            store(h + rows * (h_stride // VEC * VEC) + lanes, value, mask, FULL)
+        values = values + (value,)  # noqa: RUF005
 
     mean = 0.0
     if LAYERNORM:
