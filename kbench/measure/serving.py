@@ -22,8 +22,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
-from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other, opened
-from kbench.measure.outside_clock import read_clock
+from kbench.measure.other_worker import CallsOnSets, OtherWorker, call_for_other, opened, read_clock
 from kbench.measure.steps import DeviceLost, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
@@ -178,7 +177,7 @@ class Server:
 
     @contextmanager
     def _running(self, plugin: str, step: str, name: str) -> Iterator[None]:
-        """Tell the parent which plug-in, or which of its providers, runs inside: it may hang or end the process."""
+        """Tell the parent which plug-in or provider runs inside: it may hang or end the process."""
         with self._steps.announced(name, step, SOURCE_LIMIT_S if step == "load" else IMPORT_LIMIT_S):
             self._guard.begin_plugin(plugin)
             yield
