@@ -16,8 +16,7 @@ from kbench.measure.timing.timer import Timer
 
 EMPTY_ROUNDS = 5
 EMPTY_WARMUP_MS, EMPTY_REP_MS = 10.0, 20.0
-"""The rounds of the `empty` control, and how long each runs untimed and timed. It is some hundred samples, of which the median
-is known to less than a tick of the clock."""
+"""The rounds of the `empty` control, and how long each runs untimed and timed. Their median is known to less than a tick."""
 
 COPY_CACHE_FILLS = 20
 """The copy is this many times as large as the last-level cache, so that the cache cannot serve it."""
@@ -49,8 +48,7 @@ class Instruments:
 
     @cached_property
     def gbps(self) -> float | None:
-        """GB/s of a large copy on the device, counting reads and writes: the ceiling of bandwidth. None if there is too little
-        memory for it."""
+        """GB/s of a large copy on the device, reads and writes. None with too little memory for it."""
         device = self.device
         device.release()  # what checks have left in torch's cache is free memory, too
         bound = LARGEST_BYTES.get(device.type, 2**32)
@@ -63,15 +61,14 @@ class Instruments:
             if not out_of_memory(error):
                 raise
             return None  # rows then have no ceiling
-        return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
+        return 2 * source.nbytes / median(samples) * 1e-6
 
     def tflops(self, dtype: str) -> float | None:
         """TFLOP/s (1e12 operations per second) of the best large product of two matrices of a dtype, filled with normal values:
         the ceiling of computation. None if torch cannot multiply such matrices on the device.
 
         The matrices grow until a product takes too long. Each size is tried square and with twice as many terms per sum, and
-        with the second matrix stored by rows and by columns: libraries have a kernel for each. float32 products obey torch's
-        present setting for TF32.
+        with the second matrix by rows and by columns. float32 obeys torch's present setting for TF32.
         """
         if dtype not in self._tflops:
             kind = getattr(torch, dtype)
@@ -107,14 +104,13 @@ def _in_float32(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _forms(device: Device, dtype: torch.dtype) -> list[Form]:
-    """A host without instructions for a short dtype multiplies it up to a hundred times as slowly as float32. The best product
-    there converts the matrices."""
+    """A host without instructions for a short dtype multiplies it far more slowly than float32."""
     short = dtype.is_floating_point and dtype.itemsize < 4
     return [torch.matmul, _by_columns, *([_in_float32] if short and not device.accelerated else [])]
 
 
 def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
-    """TFLOP/s of products of growing size. Ends before the first one that would take too long, or that torch cannot do."""
+    """TFLOP/s of products of growing size, before the first that takes too long or does not work."""
     timer = BenchTimer(device, "warm")
     longest_ms = LONGEST_PRODUCT_MS.get(device.type, 50.0)
     rows, tflops = SMALLEST_MATRIX.get(device.type, 2048), None

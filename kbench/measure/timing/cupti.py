@@ -1,15 +1,13 @@
 """The CUPTI timer: the time that the kernels of a call take on the device, as NVIDIA's profiling library CUPTI reports it.
 
-It makes the calls that the timer do_bench makes, with the same flush and the same spin before each. But it does not read
-events: it reads when the first kernel, copy or fill of a call began and when the last one ended. So the time has neither
-launch overhead nor the cost of events, and it includes the gaps between the kernels of a call.
+It makes the calls that the timer do_bench makes, with the same flush and the same spin before each, and reads when the first
+kernel, copy or fill of a call began and the last one ended. So the time has no launch overhead, but the gaps between kernels.
 
-CUPTI, which torch.profiler reads, numbers the calls of CUDA's functions in their order. Each kernel, copy and fill carries the
-number of the function call that launched it. So the timer launches a mark, an empty kernel, before and after each call. What
-was launched between the two belongs to the call, on whatever stream it ran and whatever its name is.
+CUPTI, which torch.profiler reads, numbers the calls of CUDA's functions. Each kernel, copy and fill carries the number of the
+call that launched it. So the timer launches a mark, an empty kernel, before and after each call, and what was launched
+between the two belongs to the call.
 
-CUPTI stays active once a profiler has run, and it lengthens some kernels. So no profiler starts before a provider is made ready
-for this timer.
+CUPTI stays active once a profiler has run, and it lengthens some kernels. So none starts before this timer is made ready.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import Sample, Samples, Timer
+from kbench.measure.timing.timer import Before, Run, Sample, Samples, Timer
 from kbench.text.exception_text import message
 
 MARKS_MS = 0.1
@@ -40,8 +38,7 @@ class LostActivities(Exception):
 
 
 class Activity(NamedTuple):
-    """A kernel, a copy or a fill. The times are on a clock of the device, and `launch` is the number of the function call that
-    launched it (CUPTI's correlation ID)."""
+    """A kernel, a copy or a fill. `launch` is the number of the call that launched it."""
 
     name: str
     start_ns: int
@@ -54,9 +51,7 @@ class CuptiTimer(BenchTimer):
 
     name = "cupti"
 
-    def ready(
-        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
-    ) -> Sample:
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Before = None) -> Sample:
         """See Timer. Raises Unsupported where the profiler cannot be used, and a round does if the profiler has lost something
         each time. No part of a reading is used then."""
         if reason := _missing(self.device):
@@ -79,8 +74,8 @@ class CuptiTimer(BenchTimer):
             for _ in range(ATTEMPTS):
                 calls = 0
                 try:
-                    activities, taken = record_activities(partial(take, warmup_ms, rep_ms))
-                    return call_times(activities, noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=len(taken.ms))
+                    activities, samples = record_activities(partial(take, warmup_ms, rep_ms))
+                    return call_times(activities, noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=len(samples.ms))
                 except LostActivities as error:
                     reason = str(error)
             raise Unsupported(
@@ -107,8 +102,7 @@ T = TypeVar("T")
 
 
 def record_activities(work: Callable[[], T]) -> tuple[list[Activity], T]:
-    """Do some work. Returns what the device did meanwhile, and what the work returned. Raises LostActivities if the profiler
-    fails, and what the work raises."""
+    """Do some work. Returns what the device did, and what the work returned. Raises LostActivities."""
     with _faults_of_the_profiler():
         profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         profile.start()
@@ -134,7 +128,7 @@ def _faults_of_the_profiler() -> Iterator[None]:
 
 
 def activities_of(events: Iterable[Any]) -> list[Activity]:
-    """The activities of the device among the events of torch's profiler, which also has the function calls of the host."""
+    """The activities of the device among the events of torch's profiler."""
     return [
         Activity(
             str(event.name()), event.start_ns(), event.start_ns() + event.duration_ns(), int(event.correlation_id())
@@ -148,8 +142,7 @@ def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: i
     """The times of the last `timed` of so many calls: from the start of a call's first activity to the end of its last one, and
     the gaps in between. `begin` and `end` are the names of the marks around a call.
 
-    Raises LostActivities if marks are missing, if an activity has no time, or if the timed calls do not all have the same
-    number of activities.
+    Raises LostActivities if marks or times are missing, or if the timed calls have different numbers of activities.
     """
     windows = _windows(activities, begin, end, calls)[-timed:]
     counts = sorted({len(window) for window in windows})

@@ -1,15 +1,14 @@
 """The do_bench timer: `triton.testing.do_bench`, run with kbench's own driver around the active one.
 
-On its own, do_bench reports up to seven times the true time of a short kernel. When the host needs longer for a launch
-than the cache flush takes, the device waits between the two events, and do_bench times Python. So kbench queues a spin
-kernel after each flush: it keeps the device busy until the host is well ahead. A host has no queue, so a plain loop of the same
-form times it with the host's clock; also a device without Triton.
+On its own, do_bench reports up to seven times the true time of a short kernel: when a launch takes the host longer than the
+flush takes, the device waits between the two events. So kbench queues a spin kernel after each flush, which keeps the device
+busy until the host is ahead. A host, and a device without Triton, are timed by a loop of the same form with the host's clock.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.timer import Sample, Samples, Timer
+from kbench.measure.timing.timer import Before, Run, Sample, Samples, Timer
 
 PREFILL_MS = 0.1
 """The device spins at least this long before a timed launch: several times as long as an ordinary launch takes. With half of
@@ -53,9 +52,7 @@ class BenchTimer(Timer):
     def prefill_ms(self) -> float:
         return MAX_PREFILL_MS if self.device.spin else 0.0
 
-    def ready(
-        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
-    ) -> Sample:
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Before = None) -> Sample:
         """See Timer. The device is kept busy for longer than `launch_ms`."""
 
         def sample(warmup_ms: float, rep_ms: float) -> Samples:
@@ -70,12 +67,10 @@ class BenchTimer(Timer):
         return sample
 
     def empty(self) -> Sample:
-        """The overhead of the events. On a host: the time of an empty call. On a device: the time of one empty kernel, minus
-        half of what a second one adds.
+        """The overhead of the events. On a host: an empty call. On a device: an empty kernel, minus half of what a second adds.
 
-        Events without a kernel between them would not show the overhead. The kernel itself takes more than nothing and
-        less than a second one adds, because that includes the gap between the two. Half of it is within half a
-        microsecond of the truth.
+        Events without a kernel between them would not show the overhead. The kernel itself takes more than nothing and less
+        than a second one adds with the gap between the two. Half of it is within half a microsecond of the truth.
         """
         empty = self.device.empty_call
 
@@ -95,7 +90,7 @@ class BenchTimer(Timer):
         return sample
 
     @contextmanager
-    def _driver(self, launch_ms: float, before: Callable[[], None] | None) -> Iterator[None]:
+    def _driver(self, launch_ms: float, before: Before) -> Iterator[None]:
         """Make kbench's driver the active one of Triton."""
         from triton.runtime import driver
 
@@ -109,8 +104,7 @@ class BenchTimer(Timer):
 
 
 def spin_ms(launch_ms: float, flush_ms: float) -> float:
-    """How long to spin, if the host needs `launch_ms` for a launch and the flush before has kept the device busy for
-    `flush_ms`."""
+    """How long to spin, if a launch takes `launch_ms` and the flush has taken `flush_ms`."""
     return min(max(PREFILL_MS, 3 * launch_ms - flush_ms), MAX_PREFILL_MS)
 
 
@@ -131,10 +125,9 @@ def _flush_ms(device: Device) -> float:
 
 
 class _PrefilledDriver:
-    """The active Triton driver. Its cache flush also does what must be done before a timed call, and puts the host ahead of the
-    device."""
+    """The active Triton driver. Its flush also prepares a timed call, and puts the host ahead."""
 
-    def __init__(self, inner: Any, timer: BenchTimer, spin_ms: float, before: Callable[[], None] | None) -> None:
+    def __init__(self, inner: Any, timer: BenchTimer, spin_ms: float, before: Before) -> None:
         self._inner, self._cold, self._spin_ms = inner, timer.cache == "cold", spin_ms
         self._before = before
         self._spin, self._drop_kept_lines = timer.device.spin, timer.device.drop_kept_lines
@@ -159,13 +152,7 @@ def flush_bytes(device: Device) -> int:
 
 
 def clock_samples(
-    device: Device,
-    call: Callable[[], Any],
-    before: Callable[[], None] | None,
-    warmup_ms: float,
-    rep_ms: float,
-    *,
-    cold: bool,
+    device: Device, call: Run, before: Before, warmup_ms: float, rep_ms: float, *, cold: bool
 ) -> list[float]:
     """The protocol of do_bench with the clock of the host, in ms per call: warm up, then prepare, flush the cache and time
     single calls. The device is idle when the clock starts and when it stops."""

@@ -22,7 +22,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.capture import captured, on_stream
 from kbench.measure.machine.device import out_of_memory
-from kbench.measure.timing.timer import Sample, Samples, Timer
+from kbench.measure.timing.timer import Before, Run, Sample, Samples, Timer
 from kbench.text.exception_text import message
 
 MIN_REPLAYS = 5
@@ -34,8 +34,7 @@ ASSUMED_CACHE_BYTES = 256 * 1024**2
 """The size of the cache, if the device does not report it."""
 
 MIN_CALLS, MAX_CALLS = 20, 2048
-"""The fewest calls in a CUDA graph, which share the cost of launching it, and the most. Tiny cases would need more to fill the
-cache; their rows are flagged l2-resident."""
+"""The fewest calls in a CUDA graph, which share the cost of launching it, and the most. Tiny cases may not fill the cache."""
 
 AFFORDABLE_BYTES = 2**30
 """If the buffers of MIN_CALLS calls take at most this many bytes, every call has buffers of its own. A provider could otherwise
@@ -64,7 +63,7 @@ class GraphTimer(Timer):
 
     @property
     def _fill_bytes(self) -> int:
-        """The bytes that rotated buffers must have together, so that no call finds its own in the last-level cache."""
+        """The bytes of rotated buffers together, so that no call finds its own in the cache."""
         return CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
 
     def cold(self, call_bytes: int) -> bool:
@@ -72,17 +71,14 @@ class GraphTimer(Timer):
         return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill_bytes
 
     def preparing(self) -> AbstractContextManager[object]:
-        """See Timer. Calls are prepared on the stream of the capture, because autograd runs a backward pass on the stream of
-        its forward pass."""
+        """See Timer. Autograd runs a backward pass on the stream of its forward pass."""
         return on_stream(self._stream) if self.device.type == "cuda" else nullcontext()
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
         return torch.cuda.Stream()
 
-    def ready(
-        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
-    ) -> Sample:
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Before = None) -> Sample:
         """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
             raise Unsupported(
@@ -92,17 +88,17 @@ class GraphTimer(Timer):
         graph = self._captured(runs, calls)
 
         def sample(warmup_ms: float, rep_ms: float) -> Samples:
-            first = self._replay(graph, before)()
-            for _ in range(int(warmup_ms / first)):
+            replay_ms = self._replay(graph, before)()
+            for _ in range(int(warmup_ms / replay_ms)):
                 if before:
                     before()
                 graph.replay()
-            replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
-            return Samples([replay_ms() / calls for replay_ms in replays])
+            replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / replay_ms)))]
+            return Samples([elapsed_ms() / calls for elapsed_ms in replays])
 
         return sample
 
-    def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> Callable[[], float]:
+    def _replay(self, graph: torch.cuda.CUDAGraph, before: Before) -> Callable[[], float]:
         """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile. The function that is returned
         waits, and says how long the replay took, in ms."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -123,9 +119,8 @@ class GraphTimer(Timer):
 
         return ms
 
-    def _captured(self, runs: Sequence[Callable[[], Any]], calls: int) -> torch.cuda.CUDAGraph:
-        """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
-        outputs rotate as inputs do."""
+    def _captured(self, runs: Sequence[Run], calls: int) -> torch.cuda.CUDAGraph:
+        """A graph of `calls` calls that rotate over the buffers, as outputs do."""
         with on_stream(self._stream):
             for _ in range(3):  # lazy initialisation must not happen during the capture
                 runs[0]()

@@ -22,16 +22,17 @@ LAUNCHES = 10
 REPEATS = 5
 """How often each stage is timed."""
 
-
 Run = Callable[[], Any]
 """Makes one call."""
+
+Before = Callable[[], None] | None
+"""Prepares the inputs for a timed call or a replay of all calls, outside of the timed window and before the flush."""
 
 
 class Samples(NamedTuple):
     """The samples of a round, in ms per call, at least one.
 
-    gaps_ms  the part of each sample in which none of the call's kernels, copies and fills ran; none if the timer does not see
-             single kernels
+    gaps_ms  the part of each sample in which no kernel, copy or fill ran; none if the timer does not see single kernels
     """
 
     ms: list[float]
@@ -39,8 +40,7 @@ class Samples(NamedTuple):
 
 
 Sample = Callable[[float, float], Samples]
-"""Measures one round of a provider: runs it untimed for the first number of ms, then takes samples for the second number of
-ms."""
+"""Measures one round of a provider: runs it untimed for the first number of ms, and then timed for the second."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,13 @@ class Timer:
         """The context in which calls for this timer are prepared."""
         return nullcontext()
 
-    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:
-        """Prepare to time a provider.
-
-        `runs` make the same call, each on a set of buffers of its own. `launch_ms` is what one launch costs the host, None if
-        unknown. `before` prepares the inputs for a timed call, or for a replay of all calls; it runs outside the timed window,
-        and before the cache is flushed. Raises Unsupported, with the reason, for a call that this timer cannot time.
-        """
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Before = None) -> Sample:
+        """Prepare to time a provider. `runs` make the same call, each on a set of buffers of its own. `launch_ms` is what one
+        launch costs the host, None if unknown. Raises Unsupported, with the reason, for a call that this timer cannot time."""
         raise NotImplementedError
 
     def empty(self) -> Sample:
-        """The same for no work at all: its samples are what the timer adds to the time of a call. By default, what it reads for
-        an empty kernel."""
+        """The same for no work at all: what the timer adds to a time. By default, of an empty kernel."""
         return self.ready([self.device.empty_call], None)
 
 
@@ -95,8 +90,7 @@ def make_timer(name: str, device: Device, cache: str) -> Timer:
 
 
 def measure_launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
-    """What one call costs the host while the device is idle: the median of ten, in ms. None on the host itself, where a
-    launch and its work are the same thing."""
+    """What one call costs the host while the device is idle: the median of ten. None on the host."""
     if not device.accelerated:
         return None
     times = []
@@ -115,28 +109,16 @@ def measure_stages(device: Device, inputs: Sequence[Tensor]) -> dict[str, float]
     alloc_ms        allocates the inputs and an output of the first one's size, from the driver and not from torch's cache
     h2d_ms, d2h_ms  copies the inputs to the device, and one of them back, with ordinary (pageable) host memory
 
-    The times are wall times of the host between two synchronisations, as a program without streams would see them. Empty
-    without an accelerator.
+    The times are wall times between two synchronisations, as a program without streams would see them. Empty on a host.
     """
     if not device.accelerated:
         return {}
     host = [x.cpu() for x in inputs]
-
-    def allocate() -> None:
-        blocks = [torch.empty_like(x) for x in (*inputs, inputs[0])]
-        del blocks
-
-    def upload() -> None:
-        for x, source in zip(inputs, host, strict=True):
-            x.copy_(source)
-
-    def download() -> None:
-        host[0].copy_(inputs[0])
-
+    pairs = list(zip(inputs, host, strict=True))
     return {
-        "alloc_ms": _wall_ms(device, allocate, before=device.release),
-        "h2d_ms": _wall_ms(device, upload),
-        "d2h_ms": _wall_ms(device, download),
+        "alloc_ms": _wall_ms(device, lambda: [torch.empty_like(x) for x in (*inputs, inputs[0])], device.release),
+        "h2d_ms": _wall_ms(device, lambda: [x.copy_(source) for x, source in pairs]),
+        "d2h_ms": _wall_ms(device, lambda: host[0].copy_(inputs[0])),
     }
 
 
