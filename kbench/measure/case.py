@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from numbers import Real
 
 from kbench.contract.operator import Operator
 from kbench.measure.catalog import does_not_fit
@@ -35,9 +35,8 @@ from kbench.results.vocabulary import Status
 
 
 class CaseRun(Experiment):
-    """Measures one case in this process: that of a task. Without a recorder, which was made before any plug-in was imported, no
-    kernels are recorded. `first`, `second` and `last` are what a call must deliver for three sets of input values; the shared
-    inputs hold the first of these.
+    """Measures one case in this process: that of a task. `first`, `second` and `last` are what a call must deliver for three
+    sets of input values; the shared inputs hold the first. Without a recorder, no kernels are recorded.
     """
 
     first: Expected
@@ -63,12 +62,10 @@ class CaseRun(Experiment):
         self.definition = Definition(operator, task.case)
         self.work = Work(0, None)
         self.case_hash = ""
-        self.weakness = ""
         self.stateful = False  # whether a provider is wrong in the first call of this process only
 
     def run(self) -> list[Row]:
-        """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
-        has broken the device."""
+        """Measure the case. Returns a row per configuration, then those of the controls. Raises DeviceLost."""
         try:
             return self._run()
         finally:
@@ -123,14 +120,18 @@ class CaseRun(Experiment):
             self.weakness = CONSTANT
 
     def prepare(self, contender: Contender) -> None:
-        """Build one provider and check it on two sets of values. Afterwards it runs, or it has ended with a reason."""
+        """Build one provider and check it on two sets of values. Afterwards it runs, or has ended with a reason."""
         tensors = self.shared.tensors
         with self.steps.step(contender, "build", self.settings.build_timeout_s):
             provider = contender.admitted(self.case, self.device.type)
             if provider is None:
                 return
             if provider.moved_bytes:
-                contender.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
+                count = provider.moved_bytes(self.case)
+                if not isinstance(count, Real) or not 0 <= count < INTEGER_LIMIT:
+                    problem = f"moved_bytes= returned {count!r:.80}"
+                    raise ValueError(f"{problem}; it must return a number from 0 to 2^63 - 1")
+                contender.moved_bytes = int(count)
             start = time.perf_counter_ns()
             contender.preparer = preparer = Preparer(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
@@ -165,7 +166,7 @@ class CaseRun(Experiment):
         return made_call
 
     def right_when_repeated(self, preparer: Preparer) -> bool:
-        """Whether a provider whose first call was wrong is right in a second one. Then it keeps something between its calls."""
+        """Whether a provider whose first call was wrong is right in a second: it keeps something between calls."""
         self.shared.restore()
         return not judge_call(self.first, self.call(preparer)).wrong
 
@@ -178,8 +179,7 @@ class CaseRun(Experiment):
         return [copy, *repeats]
 
     def make_ready(self, contenders: Sequence[Contender]) -> None:
-        """Give the providers, and the repeat of one, their calls and samplers. One that the timer cannot time ends with a
-        reason."""
+        """Give the providers, and the repeat of one, their calls and samplers, if the timer can time them."""
         generator = random.SystemRandom()
         placed = False  # in the step of the first contender that needs it: memory may run out
         stages: Mapping[str, float] | None = None  # the same for all contenders
@@ -211,7 +211,7 @@ class CaseRun(Experiment):
             contender.sample = self.timer.ready(runs, contender.launch_ms, contender.spot_check.before)
 
     def check_again(self, contender: Contender) -> None:
-        """Check what timed calls of a provider returned, then the provider itself on new values in the timed buffers."""
+        """Check what timed calls returned, then the provider itself on new values in the timed buffers."""
         preparer = contender.preparer
         if contender.control or not contender.running or preparer is None:
             return
@@ -223,7 +223,7 @@ class CaseRun(Experiment):
             contender.judged(accuracy, "correct before timing, wrong after it: ")
 
     def record(self, contender: Contender) -> None:
-        """Record what a call of a provider launches. It comes last, so that no timed call of the case is affected."""
+        """Record what a call launches. It comes last, so that no timed call of the case is affected."""
         preparer, provider = contender.preparer, contender.provider
         if not self.recorder or preparer is None or provider is None:
             return
@@ -238,15 +238,4 @@ class CaseRun(Experiment):
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
         shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        return self.make_rows(self.contenders, self.case_hash, self.work, shorter=shorter, weakness=self.weakness)
-
-
-def _moved_bytes(value: Any) -> int:
-    """The bytes that a provider declares to move. Raises ValueError if the value is not a number of bytes."""
-    try:
-        count = int(value)
-    except (TypeError, ValueError, OverflowError):
-        count = -1
-    if not 0 <= count < INTEGER_LIMIT:
-        raise ValueError(f"moved_bytes= returned {value!r:.80}; it must return a number from 0 to 2^63 - 1")
-    return count
+        return self.make_rows(self.contenders, self.case_hash, self.work, shorter=shorter)

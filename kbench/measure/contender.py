@@ -27,8 +27,7 @@ from kbench.results.vocabulary import Control, Role, Status
 
 @dataclass(frozen=True)
 class Precision:
-    """How far a time and its ratio to the baseline may be off, whichever is more, in log time. From the scatter of the rounds,
-    as the rules that say who is faster.
+    """How far a time and its ratio to the baseline may be off, whichever is more, in log time, from the scatter of the rounds.
 
     scatter   three standard errors of the median of the rounds
     rounding  half a step of the clock; more rounds do not lower it

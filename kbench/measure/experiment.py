@@ -1,5 +1,4 @@
-"""An experiment: contenders that are timed beside each other in rounds, each in a shuffled order, and the controls, which are
-rows that kbench adds."""
+"""Contenders that are timed beside each other in shuffled rounds, and the controls, which are rows that kbench adds."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ COPY_MS = 8.0
 samples of one such round is known to 0.5 %."""
 
 REPEAT_MS = 16.0
-"""The same for the repeat. With fewer samples than the baseline, it can only differ more from it, so the noise floor is never
-too low."""
+"""The same for the repeat. Fewer samples can only make it differ more from the baseline: the noise floor is never too low."""
 
 COPY_ALIGNMENT = 128
 """The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
@@ -54,6 +52,8 @@ class Experiment:
     ceilings  GB/s and TFLOP/s, each None until it is measured
     """
 
+    unchecked = False
+    weakness = ""
     baseline: Contender | None = None
     ceiling_gbps: float | None = None
     ceiling_tflops: float | None = None
@@ -79,8 +79,7 @@ class Experiment:
         return control
 
     def empty(self, index: int) -> Contender:
-        """Does nothing: the overhead of the timer, which a session measures once for all its cases. It takes no part in the
-        rounds of the case."""
+        """Does nothing: the overhead of the timer, measured once for all cases and outside of their rounds."""
         control = Contender(index, Control.EMPTY, {}, Role.CONTROL)
         with self.steps.step(control, "time", self.settings.build_timeout_s):
             rounds, readings = self.instruments.empty(self.timer)
@@ -92,8 +91,7 @@ class Experiment:
     def time(self, contenders: Sequence[Contender]) -> None:
         """Wait until the clock has settled, then measure the rounds.
 
-        Unless the timer replays calls, the inputs have other addresses in every round: a result that is stored by address is
-        of no use.
+        Unless calls are replayed, the inputs have other addresses in every round, so that no result can be stored by address.
         """
         generator = random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}")
         self.instruments.telemetry.settle(partial(self._occupy, contenders))
@@ -164,8 +162,7 @@ class Experiment:
                 contender.gaps_ms.append(median(samples.gaps_ms))
 
     def blame_for_changes(self, contender: Contender) -> None:
-        """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for
-        the others."""
+        """End a contender that has changed an input that it may not change. Restores the inputs."""
         if fault := self.shared.repaired(contender.mutates):
             contender.end(Status.WRONG, fault)
 
@@ -175,16 +172,7 @@ class Experiment:
         self.ceiling_gbps = self.instruments.gbps
         self.ceiling_tflops = None if work.flops is None else self.instruments.tflops(self.case.dtype)
 
-    def make_rows(
-        self,
-        contenders: Sequence[Contender],
-        case_hash: str,
-        work: Work,
-        *,
-        shorter: bool,
-        unchecked: bool = False,
-        weakness: str = "",
-    ) -> list[Row]:
+    def make_rows(self, contenders: Sequence[Contender], case_hash: str, work: Work, *, shorter: bool) -> list[Row]:
         """One row per contender, in the same order. See CaseContext."""
         context = CaseContext(
             self.case,
@@ -204,8 +192,8 @@ class Experiment:
                 "other_cores": self._load.cores(),
             },
             shorter=shorter,
-            unchecked=unchecked,
-            weakness=weakness,
+            unchecked=self.unchecked,
+            weakness=self.weakness,
         )
         return make_rows(context, contenders)
 
@@ -215,8 +203,7 @@ def _copy(source: Tensor, target: Tensor) -> None:
 
 
 def repeat(index: int, baseline: Contender) -> Contender:
-    """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
-    alike, and its settings."""
+    """The baseline once more, with its settings and launch overhead: the timer prepares both alike."""
     return Contender(
         index,
         Control.REPEAT,

@@ -46,8 +46,7 @@ class Steps:
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
-        """Announce the step to the parent, which enforces the limit, and end the contender with what its code raises, or with
-        what it has tampered with.
+        """Announce the step to the parent, which enforces the limit, and end the contender if its code raises or tampers.
 
         Raises DeviceLost when the device no longer answers afterwards: then every call of the driver reports the first failure
         again, also those that kbench makes to clean up. The reason keeps the words of the first.
@@ -72,7 +71,9 @@ class Steps:
                 raise  # a script runs in the terminal
             status = Status.OOM if out_of_memory(error) else Status.ERROR
             context = "" if name == "build" else f" (while {STEPS[name]})"
-            contender.end(status, _described(error, contender, context))
+            # without a line of the provider, as for a wrong signature, the place is that of its function
+            place = written_at(contender.provider.function) if contender.provider else ""
+            contender.end(status, describe_exception(error, place) + context)
             drop_locals(error)
         if failed:
             if not self.device.healthy():
@@ -82,11 +83,3 @@ class Steps:
             self.guard.end()
             contender.blame_for_tampering()
         self.emit(StepEnded())
-
-
-def _described(error: BaseException, contender: Contender, context: str) -> str:
-    """An exception with its place: that of the provider's function if none of its lines ran, as for a wrong signature."""
-    provider = contender.provider
-    if provider is None:
-        return describe_exception(error) + context
-    return describe_exception(error, written_at(provider.function)) + context

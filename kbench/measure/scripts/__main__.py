@@ -19,7 +19,7 @@ from kbench.text.exception_text import location, message
 
 
 def run(path: Path, arguments: list[str]) -> int:
-    """Measure a script. What it raises, and why there is nothing to measure, goes to the parent. Returns the exit code."""
+    """Measure a script. What it raises, or that it measures nothing, goes to the parent."""
     gc.disable()  # as a worker does
     from kbench.measure.scripts.session import this_session  # imports torch
 

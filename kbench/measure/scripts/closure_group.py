@@ -41,16 +41,13 @@ from kbench.results.vocabulary import Noticed, Status
 UNCOUNTED = Work(0, None)
 """The work of a call that a script does not count."""
 
-InThread = Callable[[Callable[[], Any], float], Any]
-"""Has something done in the thread of a closure, within a limit in s."""
-
 
 @dataclass(eq=False, kw_only=True)
 class Closure(Contender):
     """A contender that is a closure of a script, and what is known of it beside its time.
 
     call          of the script's timer, which it has as soon as its line makes one
-    run           has something done in its thread
+    run           has something done in its thread, within a limit in s
     error         what it raised
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
@@ -66,7 +63,7 @@ class Closure(Contender):
     """
 
     call: BenchCall = field(init=False)
-    run: InThread
+    run: Callable[[Callable[[], Any], float], Any]
     error: BaseException | None = None
     output: list[Tensor] | None = None
     reuses: bool = False
@@ -101,9 +98,8 @@ MOST_WARMUP_MS, MOST_REP_MS = 25.0, 50.0
 
 
 def time_plainly(device: Device, call: BenchCall) -> list[float]:
-    """The samples, in ms, that the script's timer alone reads for a call: without a queue that is filled before the launch, and
-    without rounds. A host has no graphs, so there the cache is only left alone. A profiler is not started: it would be the
-    second."""
+    """The samples, in ms, that the script's timer alone reads for a call: without a spin and without rounds. A host has no
+    graphs, so there the cache is only left alone. A profiler would be the second, and is not started."""
     warmup_ms, rep_ms = min(call.warmup_ms, MOST_WARMUP_MS), min(max(call.rep_ms, 1.0), MOST_REP_MS)
     if call.method == "loop":
         return [_one_after_another(device, call, rep_ms)]
@@ -120,7 +116,7 @@ def time_plainly(device: Device, call: BenchCall) -> list[float]:
 
 
 def _one_after_another(device: Device, call: BenchCall, rep_ms: float) -> float:
-    """The time of one of many calls by the clock of the host, which waits for the last of them."""
+    """The time of one of many calls by the clock of the host, which waits for the last."""
     count, elapsed_ms = 1, 0.0
     while elapsed_ms < rep_ms:
         count *= 4
@@ -137,6 +133,7 @@ class ClosureGroup(Experiment):
     """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
     before their closure. The baseline is the closure of the first line of a plot."""
 
+    unchecked = True
     baseline: Closure | None
 
     def __init__(self, session: Session, settings: Measure, case: Case, *, alone: bool = False) -> None:
@@ -155,7 +152,7 @@ class ClosureGroup(Experiment):
     # -- building
 
     def prepare(self, closure: Closure) -> None:
-        """Call a closure for the first time, and make it ready to be timed. Raises what it raises, in a step."""
+        """Call a closure for the first time, and make it ready to be timed. Raises what it raises."""
         self.closures.append(closure)
         if closure.index == 0 and not self.alone:
             self.baseline = closure
@@ -233,12 +230,11 @@ class ClosureGroup(Experiment):
             contender.launch_ms = contender.launch_ms and contender.launch_ms / units
 
     def rows(self) -> list[Row]:
-        """The rows of the contenders, then the controls. A closure that was timed alone has no baseline, no ceilings, and no
-        row of a control."""
+        """The rows of the contenders, then the controls. A closure that was timed alone has no row of a control."""
         contenders = sorted(self.contenders, key=lambda contender: contender.index)
         baseline = self.baseline
-        works = [closure.work for closure in (baseline, *self.closures) if closure and any(closure.work)]
-        work = works[0] if works else UNCOUNTED
+        works = (closure.work for closure in (baseline, *self.closures) if closure and any(closure.work))
+        work = next(works, UNCOUNTED)
         for closure in self.closures:
             closure.moved_bytes = closure.work.call_bytes or None
         timed = any(contender.rounds for contender in contenders)
@@ -247,14 +243,13 @@ class ClosureGroup(Experiment):
             self.measure_ceilings(work)
         case_hash = digest(str(self.case.key))
         # shorter: nobody knows the dtypes of all inputs
-        rows = self.make_rows([*contenders, *controls], case_hash, work, shorter=True, unchecked=True)
+        rows = self.make_rows([*contenders, *controls], case_hash, work, shorter=True)
         if not work.call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
                 row.sol = row.sol if work.flops else None
-        row_of = dict(zip((contender.index for contender in contenders), rows, strict=False))
         for closure in self.closures:
-            row = row_of[closure.index]
+            row = rows[contenders.index(closure)]
             if baseline and closure is not baseline and not closure.error and not baseline.error:
                 row.agreement = agreement(closure.output, baseline.output)
             row.noticed = ";".join(self._noticed(closure, baseline))

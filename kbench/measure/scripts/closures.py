@@ -1,8 +1,7 @@
 """What a closure holds: its tensors, the bytes that they and its result show a call to move, and the functions that it uses,
 by which two closures of one line of a program can be told apart.
 
-Tensors lie in the variables that it closes over, in its defaults, in globals that its code names, and in the attributes of
-objects there.
+Tensors lie in variables that it closes over, in its defaults, in globals that its code names, and in attributes of these.
 """
 
 from __future__ import annotations
@@ -28,8 +27,10 @@ from kbench.text.exception_text import in_library
 DEPTH = 4
 """How far objects inside objects are looked at: a closure over an object whose attribute is a list of tensors."""
 
-EMPTY = (type, ModuleType, Tensor, type(None), str, bytes, int, float, complex, range, slice, enum.Enum)
-OF_TORCH = (torch.dtype, torch.device, OpOverload, OpOverloadPacket)
+EMPTY = (
+    *(type, ModuleType, Tensor, type(None), str, bytes, int, float, complex, range, slice, enum.Enum),
+    *(torch.dtype, torch.device, OpOverload, OpOverloadPacket),
+)
 """What holds no tensors, or is one."""
 
 INDICES = (torch.int32, torch.int64)
@@ -40,21 +41,20 @@ FACTOR = 2 / 1.01
 
 
 def tensors_of(closure: Callable[..., Any]) -> tuple[list[Tensor], bool]:
-    """The tensors that a closure holds, and whether these are all: it holds no object that may hold others, such as one of a
-    library."""
+    """The tensors that a closure holds, and whether no object in it may hold others."""
     seen: dict[int, Any] = {}
     objects, complete = [closure], True
     for _ in range(DEPTH + 1):
         seen |= {id(value): value for value in objects}
         parts = [_parts(value) for value in objects]
         complete = complete and None not in parts
-        objects = [part for some in parts for part in some or () if id(part) not in seen]
+        objects = [part for of_object in parts for part in of_object or () if id(part) not in seen]
     return [value for value in seen.values() if isinstance(value, Tensor)], complete and not objects
 
 
 def _parts(value: Any) -> list[Any] | None:
     """The objects that an object holds; None if only its library knows them."""
-    if isinstance(value, (*EMPTY, *OF_TORCH)):
+    if isinstance(value, EMPTY):
         return []
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
@@ -79,7 +79,7 @@ def _parts(value: Any) -> list[Any] | None:
 
 
 def code_of(value: Any) -> CodeType | None:
-    """The code of a function; None for other objects, although they may copy a function's attributes: Helion's kernels do."""
+    """The code of a function; None for objects that only copy its attributes, as Helion's kernels do."""
     function = value.__func__ if isinstance(value, MethodType) else value
     return function.__code__ if isinstance(function, FunctionType) else None
 
@@ -116,13 +116,13 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
     views, memory = defaultdict[int, int](int), dict[int, int]()
     for x in tensors:
         storage = x.untyped_storage()
-        views[storage.data_ptr()] += x.numel() * x.element_size()
+        views[storage.data_ptr()] += x.nbytes
         memory[storage.data_ptr()] = storage.nbytes()
     return sum(min(size, memory[place]) for place, size in views.items())
 
 
 def doubted_bytes(count: int, least: int, most: float) -> int | None:
-    """The bound of a call's bytes that a script's count misses by a factor of two, up to rounding; None if neither."""
+    """The bound of a call's bytes that a script's count misses by a factor of two; None if neither."""
     if count * FACTOR <= least:
         return least
     return int(most) if count >= most * FACTOR else None
@@ -132,8 +132,7 @@ def doubted_bytes(count: int, least: int, most: float) -> int | None:
 
 
 def place_of_closure(closure: Callable[..., Any]) -> str:
-    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library, and
-    for code that is in no file."""
+    """`bench.py:31`, where a closure of the user's code begins. Empty for a library's, or without a file."""
     code = getattr(closure, "__code__", None)
     if code is None or code.co_filename.startswith("<") or in_library(code.co_filename):
         return ""
@@ -168,8 +167,7 @@ def _is_function(value: Any) -> bool:
 
 
 def _functions_of_modules(names: tuple[str, ...], variables: Mapping[str, Any]) -> Iterator[str]:
-    """The functions that code reads from modules: `relu` for `F.relu`, `linear` for `torch.nn.functional.linear`. `names` are
-    those that the code reads, in order."""
+    """The functions that code reads from modules, by the names that it reads: `relu` for `F.relu`."""
     modules: list[ModuleType] = []
     for name in names:
         of_modules = (getattr(module, name) for module in reversed(modules) if hasattr(module, name))
@@ -181,7 +179,7 @@ def _functions_of_modules(names: tuple[str, ...], variables: Mapping[str, Any]) 
 
 
 def _name(function: Any) -> str:
-    """The name of a function; of one without a name, the line that defines it; of what torch.compile made, `compiled relu`."""
+    """The name of a function, or the line that defines it; `compiled relu` for what torch.compile made."""
     if (inner := _uncompiled(function)) is not None:
         return f"compiled {_name(inner)}"
     name = str(getattr(function, "__name__", "") or type(function).__name__)

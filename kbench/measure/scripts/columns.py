@@ -88,8 +88,7 @@ def dtype_of(value: Any) -> str | None:
 
 
 def word(value: Any, words: Mapping[str, Any]) -> str:
-    """A word for an object: its text without signs that a config or a CSV could misread. Objects whose words are the same get
-    numbers, unless they are equal."""
+    """A word for an object, that no config or CSV misreads. Unequal objects of one word get numbers."""
     text = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
     text = text.removeprefix("torch.")
     text = re.sub(r"\s*[,;\[\](){}]+\s*", " ", text).strip().lstrip("".join(FORMULA_SIGNS))

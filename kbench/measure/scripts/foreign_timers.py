@@ -24,12 +24,8 @@ NO_SCRIPTS = ("triton", "torch", "kbench", "flashinfer", "tilelang", "helion.aut
 
 RETURN_MODES = ("min", "max", "mean", "median", "all")
 
-OLD_NAMES = {"percentiles": "quantiles"}
-"""The names that arguments of do_bench had in earlier versions."""
-
 TIMER_WORDS = ("env", "label", "sub_label", "description")
-"""What a `torch.utils.benchmark.Timer` says of its statement. The last that is given names the provider, and the others are its
-case."""
+"""What a `torch.utils.benchmark.Timer` says of its statement. The last that is given names the provider."""
 
 Method = Literal["events", "graph", "loop", "kernels"]
 """How a timer times on its own:
@@ -43,7 +39,7 @@ kernels  the kernels of a call alone, after a flush of the cache: by a profiler,
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a closure takes: `ms` is the time of its row, and `samples_ms` are all samples of its rounds."""
+    """How long a closure takes: `ms` is the time of its row, `samples_ms` are those of all rounds."""
 
     ms: float
     samples_ms: Sequence[float]
@@ -108,19 +104,15 @@ def do_bench(
     if return_mode not in RETURN_MODES:
         raise ValueError(f"do_bench has no return_mode {return_mode!r}; the modes are {', '.join(RETURN_MODES)}")
     timing = measure(BenchCall(fn, place, warmup, rep, tuple(grad_to_none or ()), method, provider))
-    return _statistic(return_mode, timing) if quantiles is None else _quantiles(quantiles, timing)
-
-
-def _statistic(mode: str, timing: Timing) -> Any:
-    """The mean and the median are the time of the row, so that a script shows the number that kbench shows."""
-    if mode == "all":
-        return list(timing.samples_ms)
-    return {"min": min(timing.samples_ms), "max": max(timing.samples_ms)}.get(mode, timing.ms)
+    if quantiles is not None:
+        return _quantiles(quantiles, timing)
+    samples_ms = list(timing.samples_ms)
+    # the mean and the median are the time of the row, so that a script shows the number that kbench shows
+    return {"all": samples_ms, "min": min(samples_ms), "max": max(samples_ms)}.get(return_mode, timing.ms)
 
 
 def _quantiles(shares: Sequence[float], timing: Timing) -> Any:
-    """Quantiles with linear interpolation, as do_bench computes them; one number if one is asked for. That of 0.5 is the time
-    of the row."""
+    """Quantiles as do_bench computes them; one number for one. That of 0.5 is the time of the row."""
     import numpy as np  # a program may have no other use for it
 
     quantiles_ms = np.quantile(timing.samples_ms, shares).tolist()
@@ -151,8 +143,7 @@ def _torch_timer(
 
 
 def _statement(source: str, names: dict[str, Any]) -> Callable[[], Any]:
-    """A function that runs a statement, and returns its value if it is an expression. What it assigns, it finds again at the
-    next call, as under timeit."""
+    """A function that runs a statement or evaluates an expression. What it assigns lasts, as in timeit."""
     try:
         code = compile(source, "<statement>", "eval")
     except SyntaxError:
@@ -171,7 +162,7 @@ def _inductor(
     return_mode: str = "",
     **others: Any,
 ) -> Any:
-    """A method of Inductor's benchmarker. The shortest time, which it returns by default, is not that of the row."""
+    """A method of Inductor's benchmarker. Its default, the shortest time, is not that of the row."""
     call = partial(fn, *(fn_args or ()), **(fn_kwargs or {})) if fn else _callable
     return do_bench(measure, place, call, return_mode="all" if return_mode == "all" else "mean")
 
@@ -189,7 +180,7 @@ def _flashinfer(
     cold_l2_cache: bool = True,
     **others: Any,
 ) -> list[float]:
-    """`flashinfer.testing.bench_gpu_time` and its kin. Its graph rotates over copies of the inputs that it is given."""
+    """`flashinfer.testing.bench_gpu_time` and its kin. Its graph rotates over copies of the inputs."""
     inputs = input_args or input_kwargs
     method: Method = "events"
     if enable_cupti or use_cuda_graph:
@@ -229,7 +220,7 @@ def _helion(
 def _helion_interleaved(
     measure: Measuring, place: str, fns: Sequence[Callable[[], Any]], default_cudagraph: bool = False, **others: Any
 ) -> list[float]:
-    """The functions do the same work. Those of one name, such as Helion's `add` and torch's, are numbered."""
+    """The functions do the same work. Those of one name are numbered."""
     from kbench.measure.scripts.closures import label_of  # which imports torch
 
     labels = [label_of(fn) for fn in fns]
@@ -292,8 +283,7 @@ def replace_timers(module: Any, measure: Measuring) -> None:
 
 
 def _stand_in(original: Callable[..., Any], answer: Answer, measure: Measuring) -> Any:
-    """A function with the signature of a timer that gives this answer. Calls by packages that are no scripts go to the
-    original."""
+    """A function with the signature of a timer that gives this answer, except to NO_SCRIPTS."""
     signature = inspect.signature(original)
     prefixes = tuple(f"{package}." for package in NO_SCRIPTS)
 
@@ -302,8 +292,8 @@ def _stand_in(original: Callable[..., Any], answer: Answer, measure: Measuring) 
         caller = sys._getframe(1)
         if f"{caller.f_globals.get('__name__')}.".startswith(prefixes):
             return original(*arguments, **named)
-        for old in OLD_NAMES.keys() & named.keys() - signature.parameters.keys():
-            named[OLD_NAMES[old]] = named.pop(old)
+        if "percentiles" in named and "percentiles" not in signature.parameters:  # of earlier versions
+            named["quantiles"] = named.pop("percentiles")
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
@@ -316,7 +306,7 @@ def _stand_in(original: Callable[..., Any], answer: Answer, measure: Measuring) 
 
 
 def place_of(frame: FrameType | None) -> str:
-    """`bench.py:31`: the innermost line of the user's own code; that of the call itself if only libraries call."""
+    """`bench.py:31`: the innermost line of the user's own code, or that of the call itself."""
     user_frame = frame
     while user_frame is not None and in_library(user_frame.f_code.co_filename):
         user_frame = user_frame.f_back

@@ -1,5 +1,4 @@
-"""Replaces the timers of other packages, and `perf_report`, as soon as a program imports their module. Imports nothing heavy
-itself."""
+"""Replaces timers of other packages, and `perf_report`, when a program imports their module. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ declared: list[Any] = []
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of TIMERS where Python would, and replaces their functions when they have been loaded."""
+    """Finds the modules of TIMERS where Python would, and replaces their functions once loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -38,8 +37,7 @@ class _Finder(MetaPathFinder):
 
 
 def _replace_functions(module: Any) -> None:
-    """Have the calls of timers measured by kbench, and the lines of a plot beside each other. All else stays: Triton makes the
-    tables, the files and the pictures."""
+    """Have kbench measure calls of timers and the lines of a plot. Triton still makes the tables."""
     replace_timers(module, _measure)
     if module.__name__ == "triton.testing":
         module.perf_report = _measuring(module.perf_report)

@@ -37,8 +37,7 @@ _alone = threading.Lock()
 
 
 def measure(call: BenchCall) -> Timing:
-    """The time of a call of a timer, wherever it is made. A closure that tunes itself, and a thread that a line has started,
-    get what the timer alone reads."""
+    """The time of a call of a timer. In a closure, or in a thread of a line, it is what the timer alone reads."""
     session, line = this_session(), this_thread.line
     if this_thread.measures or (session.plot_runs and line is None):
         return Timing.of(time_plainly(session.device, call))

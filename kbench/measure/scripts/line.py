@@ -23,18 +23,16 @@ from kbench.measure.tampering.settings import EFFECTS, Effect
 GRACE_S = 30.0
 """How much longer than its limit the main thread waits for a line. The parent ends the process at the limit."""
 
-INFERENCE = "torch.inference_mode"
-"""Every thread has its own, and torch switches it by a context only."""
-
-SWITCHES = {name for name, effect in EFFECTS.items() if effect in (Effect.OWN, Effect.SHARED)} - {INFERENCE}
+SWITCHES = {name for name, effect in EFFECTS.items() if effect in (Effect.OWN, Effect.SHARED)}
 SWITCHES |= {"the current device", "the current stream"}
+SWITCHES -= {"torch.inference_mode"}  # every thread has its own, and torch switches it by a context only
 RANDOM = {name for name, effect in EFFECTS.items() if effect is Effect.SILENT}
 
 T = TypeVar("T")
 
 
 class _Thread(threading.local):
-    """What a thread does for kbench: whose thread it is, and whether it runs a closure that kbench measures."""
+    """Whose thread it is, and whether it runs a closure that kbench measures."""
 
     line: Line | None = None
     measures = False
@@ -98,7 +96,7 @@ class Line:
     # -- in the main thread
 
     def begin(self, limit_s: float) -> BenchCall | None:
-        """Run it to its first call of do_bench, which is returned; None if it has ended without one. Raises what it raises."""
+        """Run it to its first call of do_bench; None if it has ended without one. Raises what it raises."""
         settings.write(self._switches.random_states)
         threading.Thread(target=self._live, name="kbench line", daemon=True).start()
         return self._wait(limit_s)  # type: ignore[no-any-return]
@@ -109,7 +107,7 @@ class Line:
         return self._wait(limit_s)  # type: ignore[no-any-return]
 
     def run(self, work: Callable[[], T], limit_s: float) -> T:
-        """Have something done in its thread and with its switches, while it is stopped. Raises what the work raises."""
+        """Have something done in its thread and with its switches, while it is stopped."""
         self._work.put(work)
         return self._wait(limit_s)  # type: ignore[no-any-return]
 

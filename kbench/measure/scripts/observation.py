@@ -34,7 +34,7 @@ PIECE_ELEMENTS = 2**24
 
 
 class _Copies(OperatorMode):
-    """Sees a copy of a tensor that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
+    """Sees a copy of a tensor that a closure holds. Compilers do nothing in a dispatch mode."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class _Copies(OperatorMode):
 
 
 def _place(tensor: Tensor) -> int:
-    """Where the memory of a tensor begins: the same for all its views. 0 for a tensor without memory of its own."""
+    """Where the memory of a tensor, or of a view of it, begins. 0 without memory of its own."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

@@ -154,8 +154,7 @@ class PointRun:
         ]
 
     def run(self, lost: Mapping[str, LineDone]) -> list[Row]:
-        """Measure them, without those that an earlier process has lost. Returns the rows of all their closures. Raises
-        DeviceLost."""
+        """Measure them, without those that an earlier process has lost. Returns all rows. Raises DeviceLost."""
         self._announce()
         running = self.lines
         while running:
@@ -169,7 +168,8 @@ class PointRun:
             group.time_all()
         self._count_work()
         self._number_calls()
-        return [row for group in self.groups for row in self._rows(group)]
+        first, *others = [group.rows() for group in self.groups]
+        return first + [row for rows in others for row in rows if row.role != Role.CONTROL]
 
     def _announce(self) -> None:
         rows = [
@@ -230,7 +230,7 @@ class PointRun:
         return False
 
     def _count_work(self) -> None:
-        """What the lines with one closure return is the time of a call, or of a part of it, or follows from its work."""
+        """What a line with one closure returns is the time of a call or a part, or follows from its work."""
         labels, (group, *others) = self.plot.labels, self.groups
         several = {contender.index for other in others for contender in other.contenders}
         reported = {
@@ -255,19 +255,12 @@ class PointRun:
             if counts[contender.index] == 1:
                 contender.params = {}
 
-    def _rows(self, group: ClosureGroup) -> list[Row]:
-        if not group.closures and not group.ended:
-            return []
-        rows = group.rows()
-        return rows if group is self.groups[0] else [row for row in rows if row.role != Role.CONTROL]
-
 
 _plots: dict[tuple[int, int], Plot] = {}
 
 
 def measured_line(function: Callable[..., Any], benchmarks: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
-    """What the script gets for a call of a function below perf_report. Several benchmarks may differ in their fixed arguments
-    alone."""
+    """What the script gets for a call below perf_report. Benchmarks may differ in fixed arguments alone."""
     fitting = [benchmark for benchmark in benchmarks if {benchmark.line_arg, *benchmark.x_names} <= arguments.keys()]
     if not fitting or this_thread.line:  # a line may call another plot
         return function(**arguments)
@@ -291,7 +284,7 @@ def _names(plot_name: str, script: str) -> Iterator[str]:
 
 
 def _without_numbers(value: Any) -> Any:
-    """The same form with nothing in it: what the script gets for a line that has failed. Its own loop may read a dict."""
+    """The same form with nothing in it, for a line that has failed. The script's loop may read a dict."""
     if isinstance(value, Mapping):
         return dict.fromkeys(value, math.nan)
     return [math.nan] * len(value) if isinstance(value, (list, tuple)) else math.nan
@@ -328,7 +321,7 @@ def counted_work(returned: Any, time_ms: float, *labels: str) -> Work:
 
 
 def _rate_of(labels: Sequence[str]) -> re.Match[str] | None:
-    """The rate that the first label with a unit names. The unit in brackets wins over words; None if it is no rate."""
+    """The rate that the first label with a unit names, in brackets at first; None if it is no rate."""
     for label in labels:
         for words in (*IN_BRACKETS.findall(label), label):
             if "%" not in label and (rate := RATE.search(words)):
@@ -339,7 +332,7 @@ def _rate_of(labels: Sequence[str]) -> re.Match[str] | None:
 
 
 def divided_by(reported: Any, time_ms: float, counts: Collection[int], *labels: str) -> int:
-    """By which of these numbers the script has divided the time of a call that it reports; 1 if it has not."""
+    """By which of these numbers the script has divided the time that it reports; 1 if it has not."""
     for name, value in _numbers(reported):
         if value <= 0 or _rate_of((name, *labels)) or _is_time(value, time_ms):
             continue
@@ -357,8 +350,7 @@ def _repetitions(kernels: Sequence[str]) -> list[int]:
 
 
 def _numbers(returned: Any) -> Iterator[tuple[str, float]]:
-    """The numbers that a function below `perf_report` returned, with their names in a dict. Of a tuple, the first: the others
-    are its quantiles."""
+    """The numbers that a function returned, with their names in a dict. Of a tuple, the first."""
     if not isinstance(returned, Mapping):
         returned = {"": returned[0] if isinstance(returned, (tuple, list)) and returned else returned}
     for name, value in returned.items():

@@ -1,5 +1,4 @@
-"""What a process measures closures with: its device, its settings, and the file to which it sends rows, if `kbench run` or
-`kbench exec` runs it."""
+"""What a process measures closures with: its device, its settings, and the file with messages for `kbench run` or `exec`."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ class Session:
         return self.free_name(self.program, f"{self.program}-calls", f"{self.program}-other-calls")
 
     def emit(self, message: Message) -> None:
-        """Append a message to the file that the parent reads, if there is one. A first message describes the machine."""
+        """Append a message to the parent's file, if there is one. A first one describes the machine."""
         if not self._messages:
             return
         messages = [message]
