@@ -39,8 +39,6 @@ rows in Python. A smaller case gets all of them."""
 Digest = tuple[tuple[torch.Size, int, int] | None, ...]
 """What tells the outputs of a call from others."""
 
-STORED = "; its output is the right one of an earlier input, bit for bit, as if it had stored that result"
-
 
 def check_edges(
     operator: Operator, request: CheckRequest, steps: Steps, elsewhere: DeliverElsewhere | None = None
@@ -117,8 +115,7 @@ class Trials:
         self.reference_s = 0.0
 
     def trial(self, name: str) -> EdgeTrial | str | None:
-        """The trial of this name, or why it does not fit into memory. None if a common edge is not for this operator. Raises
-        OperatorFault."""
+        """The trial, or why it does not fit into memory, or None if an edge is not for this operator."""
         edge = self._common.get(name)
         begun = time.monotonic()
         trial: EdgeTrial | str | None = None
@@ -141,7 +138,7 @@ class Trials:
         return trial
 
     def _make(self, name: str, edge: Edge | None) -> EdgeTrial | None:
-        """Many edges only lay the values of the random inputs out in another way. Their expected values are known."""
+        """Many edges only lay the random inputs out in another way, with the same expected values."""
         case = edge.case(self._case) if edge else self._case
         definition = Definition(self._operator, case)
         drawn = Inputs(definition, self._steps.device, self._seed)
@@ -200,12 +197,13 @@ def _judge(contender: Contender, expected: Expected, delivery: Delivery | None, 
         contender.end(Status.CHECKED)
         right.add(digest)
     elif accuracy.off and digest in right and any(digest):
-        contender.reason += STORED
+        contender.reason += (
+            "; its output is the right one of an earlier input, bit for bit, as if it had stored that result"
+        )
 
 
 def _digest(output: Tensor) -> tuple[torch.Size, int, int] | None:
-    """The same for outputs with the same bits in the same places. None for one whose elements are all the same: many inputs
-    have such outputs."""
+    """The same for outputs with the same bits in the same places. None if all elements are the same."""
     bits = output.detach().view(INTEGERS[output.dtype.itemsize])
     if not bits.numel() or bits.amin() == bits.amax():
         return None
@@ -218,7 +216,7 @@ def _digest(output: Tensor) -> tuple[torch.Size, int, int] | None:
 def deliver_trial(
     contender: Contender, expected: Expected, values: Sequence[Tensor], device: Device
 ) -> Delivery | None:
-    """What calls on these inputs deliver. None if the contender declines them. Needs no expected values. Call it in a step."""
+    """What calls on these inputs deliver; None if the contender declines. Call it in a step."""
     definition = expected.definition
     provider = contender.admitted(definition.case, device.type)
     if provider is None:

@@ -37,8 +37,7 @@ SALTED_ROWS = 8
 """The most rows that change as a whole."""
 
 MOST_ELEMENTS, FEW_ELEMENTS = 2**20, 2**17
-"""About the most elements of an input that change: of whole rows, and of elements that lie far apart in memory. So a salt takes
-microseconds, and little of the cache."""
+"""About the most elements of an input that change: of whole rows, and of elements far apart. So a salt takes microseconds."""
 
 SHARE = 64
 """At most one of 64 rows changes as a whole, and at most 1/64 of the other rows and of the lines of an input, at least one. A
@@ -51,8 +50,7 @@ OTHER_ROWS = 16
 """The rows that are kept of a call beside those that its salt has changed as a whole."""
 
 ROWS_KEPT, WHOLE_KEPT = 4, 2
-"""How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
-whole reference."""
+"""How many timed calls of a provider are judged, by some rows of the reference and by the whole reference."""
 
 LARGEST_KEPT = 2**28
 """An output without rows is kept whole, unless it takes more bytes than this. A judge of the operator's own sees all outputs or
@@ -204,7 +202,7 @@ class SpotCheck:
         self._call_count = 0
 
     def _draw_rows(self, device: torch.device) -> Tensor:
-        """Random rows that are kept of every call. They lie on the device: to copy them there, the host waits for it."""
+        """Random rows that are kept of every call. On the device, because a copy to it waits."""
         pairs = [(shape, d) for shape, d in zip(self._expected.shapes, self._dimensions, strict=True) if d is not None]
         count = min((shape[d] for shape, d in pairs), default=0)
         longest = max((prod(shape) // max(count, 1) for shape, _ in pairs), default=1)
@@ -219,7 +217,7 @@ class SpotCheck:
         return [(sum(sizes) if together else size) <= LARGEST_KEPT for size in sizes]
 
     def use(self, calls: Sequence[Call]) -> list[Callable[[], Any]]:
-        """Watch these calls from now on, one on each set of the inputs. Returns what a timer calls in place of their `run`."""
+        """Watch these calls from now on, one on each set. Returns what a timer calls in place of them."""
         self._calls = calls
         self._returned, self._times = [None] * len(calls), [0] * len(calls)
         return [_watched(call.run, number, self._returned, self._times) for number, call in enumerate(calls)]
@@ -248,7 +246,7 @@ class SpotCheck:
         self._written = []
 
     def fault(self) -> str | None:
-        """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
+        """What is wrong with the outputs that were kept, when timing is over. Raises OperatorFault."""
         try:
             for kept_call in self._kept_calls:
                 if fault := kept_call.fault or self._wrong(kept_call):
@@ -268,9 +266,9 @@ class SpotCheck:
         self._written.append(salt)
 
     def _look(self) -> None:
-        """Keep what a call returned, perhaps: all calls have the same chance (reservoir sampling). A call that works in place
-        must be the only one since the inputs were written. Then drop what the calls returned: the next output may take its
-        memory. Calls that are replayed keep their memory."""
+        """Keep what a call returned, perhaps (reservoir sampling). A call that works in place must be the only one since the
+        inputs were written. Then drop what the calls returned, unless they are replayed: the next output may take its
+        memory."""
         number = self._number
         if self._written and self._times[number] and (self._times[number] == 1 or not self._calls[number].mutates):
             self._call_count += 1
@@ -323,8 +321,7 @@ class SpotCheck:
 
 
 def _watched(run: Callable[[], Any], number: int, returned: list[Any], times: list[int]) -> Callable[[], None]:
-    """The call, which leaves what it returns in a list, so that its memory is not given to others before somebody has looked
-    at it. This must take next to no time."""
+    """The call, which keeps what it returns, so that others do not get its memory. It must take no time."""
 
     def call() -> None:
         returned[number] = run()

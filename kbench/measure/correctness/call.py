@@ -28,11 +28,11 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class Misdelivery(Exception):
-    """A provider's function returns something else than it must. The message says what, and what was expected."""
+    """A function returned something else than it must. The message says what, and what was expected."""
 
 
 class WrongArguments(Exception):
-    """A provider's function does not take the arguments that kbench gives it. The message says why not, and where it is."""
+    """A function does not take the arguments that kbench gives it. The message says why, and where it is."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class Call:
     destinations: tuple[Tensor, ...] = ()
 
     def spoil(self, inputs: Sequence[Tensor], again: bool = False) -> None:
-        """Fill the buffers that the call writes into, so that an element that it leaves unwritten is wrong. `again` fills them
-        with other values."""
+        """Fill the buffers, so that an element that the call leaves unwritten is wrong; `again` with other values."""
         for tensor in self.destinations:
             if not any(tensor is x for x in inputs):
                 tensor.fill_(poison_value(tensor.dtype, again))
@@ -67,16 +66,12 @@ class Call:
         return any(output is tensor for tensor in self.destinations)
 
 
-CHANGED_SAVED_TENSOR = "modified by an inplace operation"
-"""What autograd says of a tensor that the forward pass saved and somebody changed."""
-
 ONE_BACKWARD = "its backward pass changes in place what its forward pass saved"
 ONE_BACKWARD_REMEDY = "measure it in mode full"
 """The backward pass of such a function works once. Mode full has a forward pass before each of them."""
 
 Passes = tuple[Callable[[], tuple[Any, tuple[Any, ...]]], Callable[..., Any]]
-"""A function that returns what the forward function returns, and what the backward pass gets from it; and a function that gets
-this and returns the gradients."""
+"""Functions for the two passes. The first returns what the forward function returns, and the arguments of the second."""
 
 
 class Preparer:
@@ -164,7 +159,7 @@ class Preparer:
                     materialize_grads=True,  # an input that a case does not use has a gradient of zeros
                 )
             except RuntimeError as error:
-                if called and CHANGED_SAVED_TENSOR in str(error):
+                if called and "modified by an inplace operation" in str(error):
                     raise Unsupported(f"{ONE_BACKWARD}, so it cannot be called twice; {ONE_BACKWARD_REMEDY}") from None
                 raise
             called = True
@@ -198,7 +193,7 @@ class Preparer:
         )
 
     def _pass_forward(self, inputs: Sequence[Tensor]) -> tuple[Any, tuple[Any, ...]]:
-        """A backward kernel gets nothing from the forward pass, some outputs, or what the function `saves` returns."""
+        """A backward kernel gets nothing from the forward pass, some outputs, or what `saves` returns."""
         if callable(self._saves):
             outputs_and_saved = values_of(self._saves(*inputs))
             if len(outputs_and_saved) != 2:
@@ -219,7 +214,6 @@ class Preparer:
         return dict(zip(names, _several(names, returned), strict=True))
 
     def _gradient_call(self, run: Callable[[], Any], inputs: Sequence[Tensor]) -> Call:
-        """A call that returns the gradients or, in mode `full`, the outputs and the gradients."""
         by_name = dict(zip(self._definition.input_names, inputs, strict=True))
         mutates = {name: f"gradient of {gradient}" for name, gradient in self._holds.items()}
         placed = {gradient: by_name[name] for name, gradient in mutates.items()}
@@ -239,8 +233,7 @@ class Preparer:
 
 
 def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
-    """Raises WrongArguments if a function cannot be called with so many arguments and these names, beside those that are bound
-    to it."""
+    """Raises WrongArguments if a function does not take these arguments beside those that are bound to it."""
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
@@ -262,8 +255,7 @@ def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], b
 
 
 def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: Any) -> Sequence[Any]:
-    """The values of these names: those that a function returned, and the tensors that hold one afterwards. Raises
-    Misdelivery."""
+    """The values of these names: returned ones, and tensors that hold one afterwards. Raises Misdelivery."""
     remaining = [name for name in names if name not in placed]
     if placed and not remaining and _returns_only(returned, placed.values()):
         return [placed[name] for name in names]
@@ -272,7 +264,7 @@ def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: A
 
 
 def _returns_only(returned: Any, destinations: Iterable[Tensor]) -> bool:
-    """Whether a function returned nothing, or only tensors that hold an output anyway, as `torch.add(..., out=y)` does."""
+    """Whether a function returned nothing or only such tensors, as `torch.add(..., out=y)` does."""
     values = () if returned is None else values_of(returned)
     return all(any(value is tensor for tensor in destinations) for value in values)
 

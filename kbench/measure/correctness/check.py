@@ -1,5 +1,4 @@
-"""Checks a call: the kind, shape, dtype, device and values of every output, and what it has done to its inputs. elements.py
-compares the values."""
+"""Checks a call: the form and the values of every output (see elements.py), and what it has done to its inputs."""
 
 from __future__ import annotations
 
@@ -24,9 +23,8 @@ from kbench.results.case import BACKWARD, Case
 
 QUEUE_MS, MOST_TIMES_LONGER, TIMES_LONGER, QUEUE_ATTEMPTS = 0.5, 14, 4, 3
 """The device is kept busy for QUEUE_MS before a checked call: longer than the host usually needs to queue the call and the
-copies. If that was too short, the call is made again, up to QUEUE_ATTEMPTS times in all. The device is then busy TIMES_LONGER
-times as long as before or as the host needed, whichever is longer, but at most MOST_TIMES_LONGER times as long as before: a
-first call may have compiled its kernel. A call that waits for the device itself is never queued in time."""
+copies. If that was too short, the call is made again, at most QUEUE_ATTEMPTS times in all: TIMES_LONGER times as long as before
+or as the host needed, but at most MOST_TIMES_LONGER times as long as before, as a first call may have compiled its kernel."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class Delivery:
 
 
 def run_checked(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> Accuracy:
-    """Fill `inputs` with the values of `expected`, make calls on them, and judge the outputs. Raises OperatorFault, and
-    whatever a call raises."""
+    """Fill `inputs` with the values of `expected`, make calls on them, and judge the outputs. Raises OperatorFault."""
     return judge_delivery(expected, deliver(expected, preparer, inputs, device))
 
 
@@ -91,8 +88,7 @@ def deliver(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], de
 
     On a device, the first call is queued behind a spin kernel, and its outputs are copied in the same queue. This finds a
     provider that works on another stream without waiting: it reads its input too early, when all elements are zero, or writes
-    its output too late. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
-    provider that skips the work. Raises whatever a call raises.
+    too late. Before the second call, memory for its outputs is filled with NaN. This finds a provider that skips the work.
     """
     made_call = _queued_call(expected, preparer, inputs, device)
     call, first = made_call.call, made_call.values
@@ -119,7 +115,7 @@ def deliver(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], de
 
 
 def judge_delivery(expected: Expected, delivery: Delivery) -> Accuracy:
-    """Judge what calls have delivered: by its values, unless something is wrong whatever they are. Raises OperatorFault."""
+    """Judge what calls have delivered, by its form and then by its values. Raises OperatorFault."""
     if delivery.fault:
         return Accuracy(wrong=delivery.fault)
     verdict = compared(expected, delivery.first)
@@ -143,7 +139,6 @@ def _same(outputs: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 
 
 def _queued_call(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor], device: Device) -> MadeCall:
-    """Keep the device busy, and queue the values of the inputs, a call, and copies of its outputs."""
     ms, made_call = QUEUE_MS, None
     for _ in range(QUEUE_ATTEMPTS):
         made_call = None  # frees the memory of the attempt before
@@ -173,7 +168,7 @@ def _prepared(expected: Expected, preparer: Preparer, inputs: Sequence[Tensor]) 
 
 
 def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], device: Device) -> MadeCall:
-    """One more call on the same values. The memory that its outputs are likely to get is filled with NaN before."""
+    """One more call on the same values, with its memory filled with NaN before."""
     if call.mutates:
         fill(inputs, expected.inputs)
     call.spoil(inputs, again=True)
@@ -184,8 +179,7 @@ def _called_again(expected: Expected, call: Call, inputs: Sequence[Tensor], devi
 
 
 def _overwritten(made_call: MadeCall, later: MadeCall) -> bool:
-    """Whether outputs of a call lie in the memory of outputs of an earlier call, although that is neither a buffer nor an input
-    of the call."""
+    """Whether outputs of two calls share memory that is neither a buffer nor an input of the call."""
     new_outputs = [
         x
         for x in made_call.outputs
@@ -195,7 +189,7 @@ def _overwritten(made_call: MadeCall, later: MadeCall) -> bool:
 
 
 def _moved(names: Sequence[str], made_call: MadeCall) -> str | None:
-    """What to report if an input or a buffer is not where it was before the call: its caller has the old memory."""
+    """What to report if an input or a buffer has moved: its caller has the old memory."""
     now = made_call.call.locations(made_call.inputs)
     for name, place, before in zip(names, now, made_call.locations, strict=False):
         if place != before:
@@ -225,7 +219,7 @@ def once(x: Tensor) -> tuple[slice, ...]:
 
 
 def poison(expected: Expected, device: Device, again: bool = False) -> None:
-    """Fill the memory that the outputs of the next call are likely to get. `again` fills it with other values than before."""
+    """Fill memory that the outputs of the next call are likely to get; `again` with other values."""
     for shape, output in zip(expected.shapes, expected.definition.outputs, strict=True):
         device.poison(shape, output.dtype, again)
 
@@ -235,21 +229,20 @@ COPY = "work on a copy"
 
 
 def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
-    """Judge one call: kind, shape, dtype, device and values of every output, whether the inputs are unchanged but for those
-    that the call may change, and whether inputs and buffers are where they were. A thread that works on is no fault if these
-    are right: a first call may leave a compiler running."""
+    """Judge one call: its outputs, what it did to its inputs, and where inputs and buffers are. A thread that works on is no
+    fault if these are right: a first call may leave a compiler running."""
     fault, cause = _fault_and_cause(expected, made_call)
     return judge_delivery(expected, Delivery(made_call.values, cause=cause, fault=fault))
 
 
 def _fault_and_cause(expected: Expected, made_call: MadeCall) -> tuple[str, str]:
-    """See Delivery. A thread that works on, which may have begun after a while, is why the rest is wrong."""
+    """See Delivery. A thread that works on, or has begun to, is why the rest is wrong."""
     form, working = _fault_of_form(expected, made_call), made_call.late or threads_left_working(made_call.before)
     return (working or form) if form else "", working or _left_unchanged(expected, made_call) or ""
 
 
 def _left_unchanged(expected: Expected, made_call: MadeCall) -> str | None:
-    """What to report of wrong values if an input that must hold an output holds what it did before the call."""
+    """What to report of wrong values if an input that must hold an output is as before the call."""
     pairs = zip(made_call.inputs, expected.inputs, strict=True)
     inputs = dict(zip(expected.definition.input_names, pairs, strict=True))
     for name, output in made_call.call.mutates.items():
@@ -294,7 +287,7 @@ def _too_little_memory(expected: Expected, outputs: Sequence[Tensor]) -> str | N
 def changed_input(
     names: Sequence[str], inputs: Sequence[Tensor], before: Sequence[Tensor], may_change: Collection[str] = ()
 ) -> str | None:
-    """What to report if an input differs from its copy (NaN equals NaN); None if none does but those in `may_change`."""
+    """What to report if an input, but those in `may_change`, differs from its copy. NaN equals NaN."""
     for name, x, old in zip(names, inputs, before, strict=True):
         if name not in may_change and not equal(x, old):
             return f"changed its input {name} in place"
@@ -302,7 +295,7 @@ def changed_input(
 
 
 def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> str | None:
-    """How the outputs differ in kind, dtype, shape or device from what a call must deliver; None if they do not."""
+    """How the outputs differ in form from what a call must deliver; None if they do not."""
     for output, declared, shape in zip(outputs, expected.definition.outputs, expected.shapes, strict=True):
         for_output = _for_output(expected, declared)
         if not isinstance(output, Tensor):
@@ -329,7 +322,7 @@ def _for_output(expected: Expected, output: Output) -> str:
 
 
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs: Tensor) -> Accuracy:
-    """Compare outputs of the right shapes with the operator's reference on these inputs. Raises OperatorFault."""
+    """Compare outputs of the right shapes with the operator's reference. Raises OperatorFault."""
     return compared(Expected(Definition(operator, case), inputs), outputs)
 
 
@@ -370,7 +363,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor | None], rows: Sequenc
 
 
 def _out_of_order(expected: Expected, outputs: Sequence[Tensor | None], wrong: WrongElements) -> str:
-    """What to say of a wrong output that has the expected values of another one. Zeros are right for many outputs."""
+    """What to say of a wrong output with the values of another one. Zeros are right for many outputs."""
     definition, output = expected.definition, wrong.output
     mine = outputs[definition.outputs.index(output)]
     if mine is None or wrong.zeros or definition.operator.check:

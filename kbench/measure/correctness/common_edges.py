@@ -2,8 +2,7 @@
 
 They are the inputs that authors of kernels most often forget: rows with gaps in memory, zeros, tiny and large values, NaN, the
 smallest and the largest label, axes of size one and of an odd size, and empty inputs. Which of them an operator has follows
-from the tensors that it declares. An edge case that the operator's own functions do not accept (an axis that must be even) is
-skipped.
+from the tensors that it declares. Those that the operator's own functions do not accept are skipped.
 
 Every operator has edges with inputs that are not aligned, and with rows far apart, also one that declares edges of its own.
 
@@ -62,28 +61,29 @@ class Edge:
 
 
 def common_edges(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases of a mode by name. An operator that declares its own has only those of alignment, of rows far apart
-    and of received gradients. A problem of another benchmark has none of memory: that benchmark makes no inputs with gaps, so
-    its solutions need not expect them."""
+    """The common edge cases of a mode by name. An operator with edges of its own has only those of alignment, of rows far apart
+    and of received gradients. A problem of another benchmark has none of memory: its solutions need not expect gaps."""
     edges = {} if operator.edges else _edges_of_inputs(operator, mode)
-    edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_at_odd_offsets)
+    edges[EdgeInput.ODD_OFFSET] = Edge(inputs=_changed(_at_odd_offset))
     if any(len(tensor.sizes) > 1 for tensor in operator.inputs.values()):
-        edges[EdgeInput.HUGE_STRIDE] = Edge(inputs=partial(_change_first, _has_rows, _far_apart))
+        edges[EdgeInput.HUGE_STRIDE] = Edge(
+            inputs=_changed_first(_far_apart, lambda number, x: x.dim() > 1 and len(x) > 1)
+        )
     if mode != FORWARD and operator.gradients:
-        count = len(operator.inputs)
-        edges[EdgeInput.STRIDED_GRADIENTS] = Edge(inputs=partial(_received, count, _spread))
-        edges[EdgeInput.EXPANDED_GRADIENTS] = Edge(inputs=partial(_received, count, _expanded))
+        for name, change in ((EdgeInput.STRIDED_GRADIENTS, _spread), (EdgeInput.EXPANDED_GRADIENTS, _expanded)):
+            edges[name] = Edge(
+                inputs=_changed(change, lambda number, x: number >= len(operator.inputs) and x.dim() > 0)
+            )
     left_out = {*operator.edges, *(OF_MEMORY if operator.source else ())}
     return {name: edge for name, edge in edges.items() if name not in left_out}
 
 
 def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
-    """The common edge cases that change the inputs or the sizes of a case."""
     declared = list(operator.inputs.values())
     edges: dict[str, Edge] = {}
     if any(len(tensor.sizes) > 1 for tensor in declared):
-        edges[EdgeInput.STRIDED_ROWS] = Edge(inputs=partial(_matrices, _strided))
-        edges[EdgeInput.TRANSPOSED] = Edge(inputs=partial(_matrices, _transposed))
+        edges[EdgeInput.STRIDED_ROWS] = Edge(inputs=_changed(_strided, lambda number, x: x.dim() > 1))
+        edges[EdgeInput.TRANSPOSED] = Edge(inputs=_changed(_transposed, lambda number, x: x.dim() > 1))
     positions = [
         position
         for position, tensor in enumerate(declared)
@@ -91,7 +91,7 @@ def _edges_of_inputs(operator: Operator, mode: str) -> dict[str, Edge]:
     ]
     if positions and mode == FORWARD:
         # they leave out what a function fills: it may have a structure, such as sorted values, that the change would break
-        change = partial(partial, _change_first, lambda number, x: number in positions and x.is_floating_point())
+        change = partial(_changed_first, fits=lambda number, x: number in positions and x.is_floating_point())
         edges[EdgeInput.LARGE_OFFSET] = Edge(inputs=change(_offset))
         whole = [tensor for tensor in operator.outputs.values() if not set(operator.dtypes_of(tensor)) <= set(FLOATING)]
         # equal values have no order, so indices and counts may differ and be right; a judge may expect random values
@@ -116,23 +116,20 @@ def edge_names(operator: Operator, mode: str) -> list[str]:
 
 
 def _range_of(tensor: Declared, dtype: str) -> Integers | None:
-    """The whole numbers that an input of this dtype is filled with; None if it is filled in another way."""
+    """The whole numbers that an input of this dtype is filled with; None if by other means."""
     fill = tensor.fill_for(dtype)
     return fill if isinstance(fill, Integers) else None
 
 
 def _integers(declared: Sequence[Declared], largest: bool, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs; those that are filled with whole numbers hold only the smallest one, or the largest one."""
+    """The inputs; those that are filled with whole numbers hold only the smallest or the largest."""
     changed = list(inputs)
     for number, tensor in enumerate(declared):
         integers = _range_of(tensor, tensor.dtype_in(case))
         if integers and inputs[number].numel():
-            changed[number] = torch.full_like(inputs[number], _end(integers, largest, case))
+            end = evaluate_bound(integers.below, case.axes) - 1 if largest else evaluate_bound(integers.low, case.axes)
+            changed[number] = torch.full_like(inputs[number], end)
     return tuple(changed)
-
-
-def _end(integers: Integers, largest: bool, case: Case) -> int:
-    return evaluate_bound(integers.below, case.axes) - 1 if largest else evaluate_bound(integers.low, case.axes)
 
 
 def _resized(axis: str, size: int, case: Case) -> Case:
@@ -140,41 +137,33 @@ def _resized(axis: str, size: int, case: Case) -> Case:
 
 
 def _odd(axis: str, case: Case) -> Case:
-    """About half as large an axis: almost half of a block that is rounded up to a power of two lies behind the end."""
+    """About half as large an axis: almost half of a block that is rounded up lies behind the end."""
     return _resized(axis, int(getattr(case, axis)) // 2 | 1, case)
 
 
-def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs; those with two or more dimensions are changed."""
-    return tuple(change(x) if x.dim() > 1 else x for x in inputs)
+def _changed(
+    change: TensorChange, fits: Callable[[int, Tensor], bool] = lambda number, x: True, most: int | None = None
+) -> InputsChange:
+    """Changes the inputs, and the gradients behind them, that have elements and fit: at most so many."""
+
+    def changed(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        numbers = [number for number, x in enumerate(inputs) if x.numel() and fits(number, x)][:most]
+        return tuple(change(x) if number in numbers else x for number, x in enumerate(inputs))
+
+    return changed
 
 
-def _change_first(
-    fits: Callable[[int, Tensor], bool], change: TensorChange, case: Case, inputs: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
-    """The inputs; the first one with elements that fits is changed."""
-    changed = list(inputs)
-    for number, x in enumerate(inputs):
-        if x.numel() and fits(number, x):
-            changed[number] = change(x)
-            break
-    return tuple(changed)
+_changed_first = partial(_changed, most=1)
 
 
-def _at_odd_offsets(case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs, and the gradients of the outputs, each one element into its memory: without gaps, but not at a multiple of 16
-    bytes. Views into one large buffer, such as the flat parameters of a model, begin so."""
-    return tuple(x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x) if x.numel() else x for x in inputs)
-
-
-def _has_rows(number: int, x: Tensor) -> bool:
-    return x.dim() > 1 and len(x) > 1
+def _at_odd_offset(x: Tensor) -> Tensor:
+    """One element into its memory: without gaps, but not aligned, as the flat parameters of a model are."""
+    return x.new_empty(1 + x.numel())[1:].view(x.shape).copy_(x)
 
 
 def _far_apart(x: Tensor) -> Tensor:
-    """Has the rows so far apart that the last begins FAR elements after the first. There is as much memory before it: an offset
-    that has become negative reads other values, and does not end the process. Leaves them on a host, where they would take the
-    memory of other programs."""
+    """Has the last row begin FAR elements after the first. There is as much memory before it: an offset that has become
+    negative reads other values, and does not end the process. Leaves them on a host, whose memory other programs need."""
     if x.device.type != "cuda":
         return x
     stride = max(x[0].numel(), -(-FAR // (len(x) - 1)))
@@ -184,13 +173,7 @@ def _far_apart(x: Tensor) -> Tensor:
     return x.new_empty(elements).as_strided(x.shape, (stride, *x[0].contiguous().stride()), FAR).copy_(x)
 
 
-def _received(count: int, change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The inputs; the gradients that follow the first `count` are changed."""
-    return (*inputs[:count], *(change(x) if x.dim() and x.numel() else x for x in inputs[count:]))
-
-
 def _spread(x: Tensor) -> Tensor:
-    """The same values with gaps between rows, or between the elements of a vector."""
     return _strided(x) if x.dim() > 1 else _strided(x[:, None])[:, 0]
 
 
@@ -211,7 +194,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 
 def _offset(x: Tensor) -> Tensor:
-    """Adds an offset whose square leaves no digits for the values, while the sum keeps half the digits of the values."""
+    """Adds an offset whose square leaves no digits for the values, while the sum keeps half of them."""
     wide = x if x.dtype.itemsize > 1 else x.float()  # torch computes nothing in 8 bits
     return (wide + 3 / math.sqrt(torch.finfo(x.dtype).eps)).to(x.dtype)
 
@@ -227,7 +210,7 @@ def _almost_zero(x: Tensor) -> Tensor:
 
 
 def _enlarged(x: Tensor) -> Tensor:
-    """Values in float16 whose squares are too large for it. Other dtypes have none that a kernel in float32 can square."""
+    """Values in float16 whose squares are too large for it. Others have none that float32 can square."""
     return x * 1000 if x.dtype == torch.float16 else x
 
 

@@ -32,7 +32,7 @@ from kbench.text.words import plural
 
 
 class OperatorFault(Exception):
-    """A function of an operator fails on a case. `where` is file:line in its code; `what` describes the fault."""
+    """A function of an operator fails on a case. `where` is file:line in its code."""
 
     def __init__(self, operator: Operator, where: str, what: str) -> None:
         super().__init__(f"operator {operator.name}: {what} (at {where})")
@@ -75,7 +75,7 @@ class Output:
 
 
 class Work(NamedTuple):
-    """The algorithmic bytes of a call, and its floating-point operations; None if the operator does not say."""
+    """The algorithmic bytes of a call, and its operations; None if the operator does not say."""
 
     call_bytes: int
     flops: int | None
@@ -84,8 +84,7 @@ class Work(NamedTuple):
 class Definition:
     """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is.
 
-    `inputs` are the tensors that a call gets: the operator's inputs and, in the modes with gradients, the gradients of its
-    floating-point outputs.
+    `inputs` are the tensors that a call gets: the operator's inputs and, with gradients, those of its floating-point outputs.
     """
 
     def __init__(self, operator: Operator, case: Case) -> None:
@@ -167,17 +166,15 @@ class Definition:
         changed = self._tensors(f"edges[{name!r}]", function, returned, tuple(self.operator.inputs), False)
         for x, old, input_name in zip(changed, inputs, self.input_names, strict=False):
             self._check_form(f"edges[{name!r}]", function, x, old.device, f" for {input_name}", dtype=old.dtype)
-        return (*changed, *self.received(changed, inputs[count:], draw))
-
-    def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
-        """Gradients of the outputs that fit to other inputs: those that have the right shape, others drawn anew."""
+        gradients = inputs[count:]
         if not gradients:
-            return ()
-        outputs = [x for x in self._forward(exactly(inputs), "") if x.is_floating_point()]
-        return tuple(
-            old if old.shape == new.shape else draw.normal(*new.shape, dtype=dtype_name(old.dtype))
-            for old, new in zip(gradients, outputs, strict=True)
+            return changed
+        outputs = [x for x in self._forward(exactly(changed), "") if x.is_floating_point()]
+        fitting = (
+            gradient if gradient.shape == x.shape else draw.normal(*x.shape, dtype=dtype_name(gradient.dtype))
+            for gradient, x in zip(gradients, outputs, strict=True)
         )
+        return (*changed, *fitting)
 
     def expected(self, exact: Sequence[Tensor], where: str = "") -> tuple[Tensor, ...]:
         """What a call must deliver for `exact` inputs (see `exactly`), from the reference: float64 where it is floating-point.
@@ -225,7 +222,7 @@ class Definition:
 
     @cached_property
     def _reference_keywords(self) -> dict[str, Value]:
-        """The scalars, choices and axes that the reference takes, and `dtype` if it takes the dtype of the case."""
+        """The scalars, choices and axes that the reference takes, and `dtype` if it takes that."""
         operator, scalars_and_choices = self.operator, {*self.operator.scalars, *self.operator.choices}
         named = named_after(len(operator.inputs), operator.reference)
         values = {name: self.case.axes[name] for name in (*scalars_and_choices, *operator.axes)} | {
@@ -253,9 +250,8 @@ class Definition:
         return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
-        """What the operator's own check says against the outputs; None or a Remark if they are right, None if there is no
-        check. An assertion that fails says that they are wrong. Raises OperatorFault, also if the check changes a tensor: the
-        next provider is judged by the same ones."""
+        """What the operator's own check says against the outputs; None or a Remark if they are right. An assertion that fails
+        says that they are wrong. Raises OperatorFault, also if the check changes a tensor, by which others are judged."""
         tensors_by_kind = {
             "input": dict(zip(self.operator.inputs, inputs, strict=False)),
             "output": dict(zip(self.operator.outputs, outputs, strict=False)),
@@ -343,7 +339,7 @@ class Definition:
     def _tensors(
         self, subject: str, function: Any, returned: Any, names: Sequence[str], bare: bool
     ) -> tuple[Tensor, ...]:
-        """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
+        """The tensors that a function returned, one for each name. With `bare`, a single one needs no tuple."""
         bare = bare and len(names) == 1
         if bare and isinstance(returned, Tensor):
             return (returned,)
@@ -369,8 +365,7 @@ class Definition:
         shape: tuple[int, ...] | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Raises OperatorFault unless a tensor is on this device, has this shape and dtype, and is dense: kbench looks at its
-        elements by their place in memory."""
+        """Raises OperatorFault unless a tensor is dense and has this device, shape and dtype."""
         for is_, must in (
             (f"a tensor of layout {x.layout}", f"a tensor of layout {torch.strided}"),
             (f"a tensor on device {x.device}", f"a tensor on device {device}"),
@@ -389,12 +384,12 @@ class Definition:
 
 
 def count_writes(x: Tensor) -> int:
-    """How often torch has written into a tensor. Tensors that were made in inference mode do not count it."""
+    """How often torch has written into a tensor. Those that inference mode made do not count it."""
     return 0 if x.is_inference() else x._version
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The inputs for the reference: floating-point tensors as float64, others (labels, masks) unchanged."""
+    """The inputs for the reference: floating-point tensors as float64, others unchanged."""
     return [x.double() if x.is_floating_point() else x for x in inputs]
 
 

@@ -13,9 +13,8 @@ Units are taken at the scale of the element. If the operator gives no `scale`, t
 element is computed from (see error_scale.py): its own magnitude, unless terms cancel. If the operator gives a `scale`, the
 float32 units are taken there, and those of the output dtype at |reference|.
 
-The bound is relative to each element. Common absolute tolerances (1e-2 for bfloat16, 1e-4 for float32) accept an output of
-zeros if N is large enough, because the values of softmax shrink as 1/N. With a relative bound, zeros, constants, an
-unwritten tail and a stale output are millions of units off at every N.
+The bound is relative to each element. An absolute one (1e-2 for bfloat16) accepts zeros if N is large enough: the values of
+softmax shrink as 1/N. Here zeros, constants, an unwritten tail and a stale output are millions of units off at every N.
 
 NaN and infinities must be where the reference has them. A value that is too large for the output dtype may be infinite.
 """
@@ -82,9 +81,8 @@ EXACT = Accuracy(0.0, 0.0)
 """No element is off, or there is no finite element."""
 
 DOUBTFUL_COUNT, DOUBTFUL_SHARE = 64, 1e-4
-"""If at most this many elements of an output, or this share of them, fail at an estimated scale, kbench estimates the scale of
-these again. The first estimate is too small by chance for some of 10^6 elements, and a right provider must not fail
-for that."""
+"""If at most so many elements, or this share, fail at an estimated scale, kbench estimates their scale again. The first
+estimate is too small by chance for some of 10^6 elements, and a right provider must not fail for that."""
 
 EXPONENT_BITS = 0x7FF0_0000_0000_0000
 """The bits of a float64 that hold its exponent. A number with only these bits is the power of two at or below the magnitude."""
@@ -93,8 +91,7 @@ ROUNDED_SHARE = 0.01
 """If at most this share of an output of whole numbers is wrong, they may be rounded to the other side."""
 
 NEAR = 10
-"""If every error is below this many times the allowed error, the tolerance looks too narrow. Most broken kernels are off by
-thousands of times."""
+"""If all errors are below this many times the allowed one, the tolerance looks too narrow. Most broken kernels are far off."""
 
 
 ROUNDED_TO = {"float16 or TF32": (2.0**-15, 2.0**-11, 2.0**-9), "bfloat16": (2.0**-11, 2.0**-6, 3 * 2.0**-7)}
@@ -127,13 +124,13 @@ class WrongElements:
 
     @property
     def near(self) -> bool:
-        """No value is off by much, or so few whole numbers are wrong that they may be rounded to the other side."""
+        """No value is off by much, or so few whole numbers that they may be rounded to the other side."""
         if self.output.dtype.is_floating_point:
             return self._close
         return self.count <= ROUNDED_SHARE * self.total
 
     def add(self, part: OutputPart, output: Tensor, right: Tensor, errors: Errors | None = None) -> None:
-        """Add a part of the output, of which the elements are right where `right` holds. Whole numbers have no `errors`."""
+        """Add a part of the output, with a mask of its right elements. Whole numbers have no `errors`."""
         bad = ~right
         if not bad.any():
             return
@@ -183,7 +180,7 @@ class WrongElements:
         return f"{many} {kind}{where}; {place}{self._words}{self._hint() or self._shorter_format()}"
 
     def _where(self) -> str:
-        """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""
+        """The columns, or indices of more dimensions, within which all wrong elements are."""
         sizes = self.shape[1:]
         if all(bounds == (0, size - 1) for bounds, size in zip(self._bounds, sizes, strict=False)):
             return ""
@@ -195,9 +192,8 @@ class WrongElements:
         return f", all in [{', '.join(places)}]"
 
     def _hint(self) -> str:
-        """Which declaration to change, if the tolerance looks too narrow: the tensor's own, if it has one. Nobody should change
-        an operator of kbench or of another benchmark. An output of which most elements are wrong, or one has no right digit,
-        has another fault."""
+        """Which declaration to change, if the tolerance looks too narrow. Nobody should change an operator of others. An
+        output of which most elements are wrong, or one has no right digit, has another fault."""
         of_others = self.operator.source or self.operator.name in shipped()
         if not self._close or self._lost or not self._knob or self.count > max(1, self.total // 2) or of_others:
             return ""
@@ -208,7 +204,7 @@ class WrongElements:
         return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
 
     def _shorter_format(self) -> str:
-        """Which shorter format most errors point to: by their size, and as they are of both signs and none is a larger one."""
+        """Which shorter format most errors point to: by their size, and as they are of both signs."""
         least = BOTH_WAYS * self.count
         if not self.output.dtype.is_floating_point or 2 * self.count < self.total:
             return ""
@@ -297,8 +293,7 @@ class Errors:
         return torch.where(reference.isfinite(), within, (values == reference) | (values.isnan() & reference.isnan()))
 
     def largest(self, measured: Tensor | None = None) -> Accuracy:
-        """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
-        elements that count; None for all."""
+        """The largest error in units in the last place, and relative to the scale, where `measured` holds."""
         if not self.error.numel():
             return EXACT
         units, relative = self.error / self.unit, self.relative
@@ -316,12 +311,12 @@ class Errors:
         return text + " ({} ulp, {} allowed)".format(*_distinct(units, self.allowed[index].item() / unit))
 
     def knob(self, index: tuple[int, ...]) -> str:
-        """What an author raises to allow more at this element: the allowed error is mostly that of the rounding, or not."""
+        """What an author raises to allow more at this element: the larger part of the allowed error."""
         return "output_ulps" if self._ulps * self.step[index].item() > self.arithmetic[index].item() else "tolerance"
 
 
 def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """The spacing of `dtype`'s numbers at |value| (fp64 in, fp64 out); the subnormal spacing at and below zero."""
+    """The spacing of `dtype`'s numbers at |value|, in float64; at least that of subnormal ones."""
     info = torch.finfo(dtype)
     power = (value.view(torch.int64) & EXPONENT_BITS).view(torch.float64)  # at or below |value|; infinite for NaN
     return power.nan_to_num_(posinf=0.0).clamp_min_(info.tiny).mul_(info.eps)

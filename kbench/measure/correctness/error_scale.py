@@ -1,14 +1,12 @@
 """The scale at which the error of an element is judged, if the operator gives none.
 
-A correct float32 kernel is off by some units in the last place of the largest terms that an element is computed from. If
-terms cancel, the element is much smaller than its terms, and the same error is many units in the last place of the element.
-For example, a layer normalisation computes a result of 0.004 from terms near 1. So the magnitude of the element is the wrong
-scale.
+A correct float32 kernel is off by some units in the last place of the largest terms of an element. If terms cancel, the element
+is much smaller than its terms: a layer normalisation computes a result of 0.004 from terms near 1. So the magnitude of the
+element is the wrong scale.
 
 kbench finds the scale by experiment. It computes the reference several times. Each time it moves every input, and every
-intermediate result that float32 cannot hold, by a random relative amount of about 2^-16. It divides the root mean square of
-the changes of an element by 2^-16: this is the magnitude of the terms from which the reference computes the element. The
-scale is the larger of this and |reference|.
+intermediate result that float32 cannot hold, by a random relative amount of about 2^-16. The root mean square of the changes
+of an element, divided by 2^-16, is the magnitude of its terms. The scale is the larger of this and |reference|.
 
 For the author of a reference this means:
 
@@ -77,8 +75,23 @@ def mean_squares(
         for x in inputs
     ]
     squares = [torch.zeros_like(r) if is_needed else None for r, is_needed in zip(references, needed, strict=True)]
+
+    def add_trial() -> None:
+        """Add the squares of the changes. The tensors of one trial are freed before the next begins."""
+        pairs = zip(inputs, whole, strict=True)
+        moved = [exact if fixed else moving.moved(exact) for x, fixed in pairs for exact in exactly([x])]
+        with moving:
+            outputs = definition.expected(moved, _where(definition))
+        del moved
+        for square, *values in zip(squares, outputs, references, strict=True):
+            if square is not None:
+                for total, value, reference in slices_of(square, *values):
+                    # values that are not finite give no estimate
+                    change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
+                    total.addcmul_(change, change, value=1 / trials)
+
     for _ in range(trials):
-        _add_trial(definition, references, inputs, whole, squares, moving, trials)
+        add_trial()
     return squares
 
 
@@ -91,40 +104,11 @@ def slices_of(*tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
     return zip(*(x.tensor_split(count, along) for x in tensors), strict=True)
 
 
-def _add_trial(
-    definition: Definition,
-    references: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    whole: Sequence[bool],
-    squares: Sequence[Tensor | None],
-    moving: _Moving,
-    trials: int,
-) -> None:
-    """Move the inputs that are not `whole`, and add the squares of the changes, divided by `trials`.
-
-    It is a function of its own so that the tensors of one trial are freed before the next one begins.
-    """
-    pairs = zip(inputs, whole, strict=True)
-    moved = [exact if fixed else moving.moved(exact) for x, fixed in pairs for exact in exactly([x])]
-    with moving:
-        outputs = definition.expected(moved, _where(definition))
-    del moved
-    for square, *values in zip(squares, outputs, references, strict=True):
-        if square is not None:
-            for total, value, reference in slices_of(square, *values):
-                # values that are not finite give no estimate
-                change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
-                total.addcmul_(change, change, value=1 / trials)
-
-
 def _where(definition: Definition) -> str:
-    """What a message about a reference that fails here adds. A declared scale helps only where one is allowed and used."""
+    """What a message about a reference that fails here adds, with scale= where that helps."""
     avoid = "; declare scale= to avoid this" if [output.gradient for output in definition.outputs] == [False] else ""
     return f" (on inputs changed by 2^-16 of their values, to estimate the scale of errors{avoid})"
 
-
-NO_BACKWARD_PASS = -1
-"""What torch answers outside of backward passes when it is asked for the number of the present one."""
 
 _ADD = torch.ops.aten.add.Tensor
 _SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
@@ -142,7 +126,8 @@ class _Moving(OperatorMode):
         if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:
             return self._softmax_gradient(func, *args[:3])
         result = func(*args, **(kwargs or {}))
-        if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != NO_BACKWARD_PASS:
+        # outside of a backward pass, the number of the present one is -1
+        if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != -1:
             return self._sum_of_gradients(result, args[0])
         written = _written(func)
         if len(written) == 1:
@@ -181,15 +166,14 @@ class _Moving(OperatorMode):
         return result.copy_(inexact) if written and inexact is not result else inexact
 
     def _inexact(self, values: Tensor) -> Tensor:
-        """Move the values that float32 cannot hold; others cost a kernel no rounding. May move them in place: they are the
-        result of a call, which nobody has seen."""
+        """Move, perhaps in place, the values that float32 cannot hold; others cost a kernel no rounding."""
         if self._move_in_place(values):
             return values
         exact = values.float() == values
         return torch.where(exact, values, self.moved(values))
 
     def moved(self, x: Tensor) -> Tensor:
-        """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
+        """Every element moved by a share with root mean square STEP, to a number that float32 can hold."""
         moved = torch.empty_like(x).uniform_(1 - LARGEST_MOVE, 1 + LARGEST_MOVE, generator=self._generator)
         moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
         for (part,) in slices_of(moved):
@@ -224,16 +208,16 @@ def _written(func: Any) -> list[bool | None]:
 
 @cache
 def _kernel() -> Any:
-    """The kernel that moves values; None where Triton does not work, as without a C compiler, or works in its interpreter."""
+    """The kernel that moves values; None where Triton does not work, or in its interpreter."""
     if os.environ.get("TRITON_INTERPRET") == "1" or not find_spec("triton"):
         return None
     from triton.errors import TritonError
 
     from kbench.measure.correctness.moves_kernel import move
 
-    one = torch.ones(1, dtype=torch.float64, device="cuda")
+    value = torch.ones(1, dtype=torch.float64, device="cuda")
     try:
-        move[(1,)](one, one, MOVES_SEED << 32, 1, LARGEST_MOVE * 2**-31, False, PART)
+        move[(1,)](value, value, MOVES_SEED << 32, 1, LARGEST_MOVE * 2**-31, False, PART)
     except (TritonError, RuntimeError, OSError, SubprocessError):
         return None
     return move

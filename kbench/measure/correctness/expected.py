@@ -28,22 +28,18 @@ KEPT_SHARE, EXPECTED_SETS = 0.35, 3
 computes them once, and again for each check if they do not fit."""
 
 CHUNK_ELEMENTS, CHUNK_LEAST, CHUNK_SHARE = SLICE_ELEMENTS, 2**20, 16
-"""Expected outputs of an operator with independent rows are computed in slices, and all outputs are compared in slices. A slice
-has a sixteenth of the elements of the largest tensor, but at least 2^20 and at most 2^25. So the float64 temporaries of a large
-case are small beside its tensors. Smaller slices would cost a device launches."""
-
-SOME_ROWS = " (on some rows, because of rows=)"
+"""Outputs are computed in slices, if rows are independent, and compared in slices of a sixteenth of the largest tensor, at
+least 2^20 and at most 2^25 elements. So the float64 temporaries of a large case are small, and a device has few launches."""
 
 FEW_ROWS = 0.25
 """Scales are estimated again for the rows that need it alone if these are at most this share of all."""
 
 AGREE = 1e-6
-"""A reference may differ by this share of the scale between two calls, and between some rows and all of them: float64 sums in
-another order."""
+"""A reference may differ by this share of the scale between two calls: float64 sums in another order."""
 
 
 def keep_bytes(free_bytes: int | None) -> int:
-    """How many bytes of expected outputs a worker may keep for one set of inputs. `free_bytes` is None if not known."""
+    """How many bytes of expected outputs a worker may keep for one set of inputs."""
     return max(KEPT_BYTES, int((free_bytes or 0) * KEPT_SHARE) // EXPECTED_SETS)
 
 
@@ -74,8 +70,7 @@ class OutputPart:
         return output if self.dimension is None else output.narrow(self.dimension, self.start, self.stop - self.start)
 
     def narrowed(self, dimension: int, start: int, count: int) -> OutputPart:
-        """A slice of this part. `start` counts from the beginning of the part. A part that is a slice itself has slices along
-        the same dimension only."""
+        """A slice of this part, from its row `start` on, along the same dimension if it is a slice."""
         first = self.start + start
         scale = None if self.scale is None else self.scale.narrow(dimension, start, count)
         reference = self.reference.narrow(dimension, start, count)
@@ -114,7 +109,7 @@ class Expected:
         self._rows = next((x.shape[dimension] for x, dimension in pairs if dimension is not None), 1)
 
     def of(self, inputs: Sequence[Tensor], rows: Tensor | None = None, scales: bool = True) -> Expected:
-        """The same for other inputs, or for some rows of them; if `scales`, with the scales of these if they are kept."""
+        """The same for other inputs, or for some rows of them; with `scales`, those that are kept."""
         kept_scales = [part.scale for part in self._kept_parts] if self._kept_parts and scales else None
         if rows is not None:
             inputs = _select(inputs, self._input_row_dimensions, rows)
@@ -123,7 +118,7 @@ class Expected:
         return Expected(self.definition, inputs, self._keep_bytes, kept_scales)
 
     def compute(self) -> None:
-        """Compute the shapes now, and the values if they fit into memory, to be kept; or else those of the first slice."""
+        """Compute the shapes now, and the values if they fit into memory, or else the first slice."""
         next(self.parts())
 
     def same_as(self, other: Expected) -> bool:
@@ -140,7 +135,7 @@ class Expected:
         return self._shapes
 
     def parts(self) -> Iterator[OutputPart]:
-        """All outputs, each in one part or in slices. One part each, in order, if the operator has a judge of its own."""
+        """All outputs, in one part each or in slices. With a judge of the operator's own: one part each."""
         if self._kept_parts is None:
             slices = self._slices()
             first = next(slices)
@@ -152,11 +147,11 @@ class Expected:
         yield from self._kept_parts
 
     def values(self) -> Iterable[OutputPart]:
-        """The same, without scales unless they are kept: to estimate them takes several times as long, and more memory."""
+        """The same, without scales unless they are kept: to estimate them takes several times as long."""
         return self._kept_parts or self._slices(scaled=False)
 
     def pieces(self, part: OutputPart) -> Iterator[OutputPart]:
-        """A part in slices, so that the temporaries of a comparison are small: along the rows if the output has rows."""
+        """A part in slices, along the rows if it has some, so that temporaries are small."""
         count = part.reference.numel()
         most = -(-count // slice_elements(count))
         if most < 2:
@@ -169,9 +164,8 @@ class Expected:
             yield part.narrowed(along, start, min(step, shape[along] - start))
 
     def better_scales(self, part: OutputPart, doubtful: Tensor) -> Iterator[Tensor]:
-        """The scale of a part, estimated again where `doubtful`, a mask of few elements, holds: each time from more trials. It
-        is never smaller than the first estimate. Elements elsewhere may keep the first. Scales that were given have no better
-        ones."""
+        """The scale of a part, estimated again from more trials where `doubtful`, a mask of few elements, holds. It is never
+        smaller than the first estimate. Scales that were given have no better ones."""
         if self._scales is not None:
             return
         assert part.scale is not None
@@ -179,7 +173,7 @@ class Expected:
             yield torch.maximum(part.scale, self._estimate(part, doubtful, trials))
 
     def _estimate(self, part: OutputPart, doubtful: Tensor, trials: int) -> Tensor:
-        """Another estimate of the scale of a part: of its few rows with a doubtful element, or of all rows."""
+        """Another estimate of the scale of a part: of its few doubtful rows, or of all rows."""
         position, dimension = part.position, self.row_dimensions[part.position]
         if dimension is None:
             return part.of(self._shared_estimates(range(self._rows), trials)[position])
@@ -192,7 +186,7 @@ class Expected:
         return part.scale.index_copy(dimension, rows, scale.double())
 
     def _shared_estimates(self, rows: range, trials: int) -> dict[int, Tensor]:
-        """See `_estimates`. The other slices and providers will want the same."""
+        """See `_estimates`. Other slices and providers will want the same."""
         if (rows, trials) not in self._kept_estimates:
             if self._kept_parts is None:
                 self._kept_estimates = {key: x for key, x in self._kept_estimates.items() if key[0] == rows}
@@ -200,7 +194,7 @@ class Expected:
         return self._kept_estimates[rows, trials]
 
     def _estimates(self, rows: Tensor | range, trials: int) -> dict[int, Tensor]:
-        """The scales of these rows of the outputs by position, estimated again, with as many digits as an estimate has."""
+        """The scales of these rows by position, estimated again, with as many digits as an estimate has."""
         selected, slices = _select(self.inputs, self._input_row_dimensions, rows), dict[int, list[Tensor]]()
         for part in Expected(self.definition, selected, 0, trials=trials).parts():
             if part.scale is not None:
@@ -211,7 +205,7 @@ class Expected:
         }
 
     def check_again(self, references: Sequence[Tensor]) -> None:
-        """Raises OperatorFault if these, from another call of the reference on the same inputs, have other values."""
+        """Raises OperatorFault if another call of the reference on the same inputs gave other values."""
         if name := self._differing(references):
             problem = f"reference returned two different results for {name} on the same inputs"
             raise self.definition.fault(problem, "if several answers can be right for the same inputs, declare check=")
@@ -244,12 +238,12 @@ class Expected:
 
     @property
     def _bytes(self) -> int:
-        """The bytes of all values and scales, at most: 8 an element in both. Scales estimated again take little more."""
+        """The bytes of all values and scales, at most: 8 an element in both."""
         pairs = zip(self.shapes, self.definition.outputs, strict=True)
         return sum(prod(shape) * (16 if output.dtype.is_floating_point else 8) for shape, output in pairs)
 
     def _joined(self, slices: Iterable[OutputPart]) -> list[OutputPart]:
-        """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""
+        """All outputs in one part each, in order. Slices would leave gaps in memory."""
         joined: dict[int, OutputPart] = {}
         for part in slices:
             position = part.position
@@ -298,7 +292,7 @@ class Expected:
         whole = len(self._bounds) == 1
         for rows in self._bounds:
             inputs = _select(self.inputs, self._input_row_dimensions, rows)
-            references = self.definition.expected(exactly(inputs), "" if whole else SOME_ROWS)
+            references = self.definition.expected(exactly(inputs), "" if whole else " (on some rows, because of rows=)")
             shapes = tuple(
                 tuple(x.shape) if whole else tuple(self._rows if d == dimension else n for d, n in enumerate(x.shape))
                 for x, dimension in zip(references, self.row_dimensions, strict=True)
@@ -323,7 +317,7 @@ class Expected:
             yield OutputPart(position, None, 0, 0, reference, self._scale(reference, square, self.inputs, scaled))
 
     def _check_slice(self, references: Sequence[Tensor], shapes: tuple[tuple[int, ...], ...], rows: int) -> None:
-        """Raises OperatorFault if the outputs for a slice of the inputs do not fit to those for the slices before."""
+        """Raises OperatorFault if the outputs of a slice do not fit to those of the slices before."""
         outputs = zip(self.definition.outputs, references, self.row_dimensions, strict=True)
         for (output, x, dimension), shape, before in zip(outputs, shapes, self._shapes or shapes, strict=True):
             lacks_rows = dimension is not None and (x.dim() <= dimension or x.shape[dimension] != rows)
@@ -332,9 +326,8 @@ class Expected:
                 raise self.definition.fault(problem, self._rows_advice)
 
     def _squares(self, references: Sequence[Tensor], inputs: Sequence[Tensor], rows: range) -> Sequence[Tensor | None]:
-        """The squares of the scales of these rows, without |reference|, or this slice's part of them for an output that is a
-        sum over the slices. None for an output that has a scale of the operator's own, needs none, or is judged by the operator
-        itself."""
+        """The squares of the scales of these rows, without |reference|, or this slice's part of a sum over the slices. None
+        for an output with a scale of the operator's own, without need for one, or with a judge."""
         if self._scales is not None:
             slices = zip(_select(self._scales, self.row_dimensions, rows), self.row_dimensions, strict=True)
             parts = len(self._bounds)
@@ -365,7 +358,7 @@ def _select(tensors: Sequence[T], dimensions: Sequence[int | None], rows: Tensor
 
 
 def select_rows(x: Tensor, dimension: int, rows: Tensor | range) -> Tensor:
-    """A copy of these rows, or a view of a range of them. torch selects no 8-bit floating-point numbers, but integers."""
+    """A copy of these rows, or a view of a range. torch selects no 8-bit floating-point numbers."""
     if isinstance(rows, range):
         return x.narrow(dimension, rows.start, len(rows))
     bits = x.view(torch.uint8) if x.dtype.is_floating_point and x.dtype.itemsize == 1 else x

@@ -16,8 +16,7 @@ from kbench.measure.machine.device import Device
 
 
 class Inputs:
-    """Draws the inputs of a case on a device. The values depend on the seed and the case alone: not on the session, and
-    not on earlier draws."""
+    """Draws the inputs of a case on a device. The values depend on the seed and the case alone."""
 
     def __init__(self, definition: Definition, device: Device, seed: int) -> None:
         self._definition, self._device, self._seed = definition, device, seed
@@ -52,7 +51,7 @@ class Inputs:
         return drawn.to(torch_dtype)
 
     def _drawn(self, dtype: str | None, make: Callable[..., Tensor]) -> Tensor:
-        """Random values of a floating-point dtype. torch draws no 8-bit numbers, so those are rounded from float32."""
+        """Random values of a dtype. torch draws no 8-bit numbers, so those are rounded from float32."""
         torch_dtype = getattr(torch, dtype or self._definition.case.dtype)
         drawn_dtype = torch_dtype if torch_dtype.is_floating_point and torch_dtype.itemsize > 1 else torch.float32
         return make(dtype=drawn_dtype, device=self._device.torch_device, generator=self._generator).to(torch_dtype)
@@ -73,8 +72,7 @@ class SharedInputs:
         self.place(1)
 
     def place(self, count: int) -> None:
-        """Give the inputs other addresses than before, for `count` sets, and write their values there. Nobody may use the
-        earlier tensors any more."""
+        """Give the inputs other addresses than before, for `count` sets. The earlier tensors are void."""
         if not self._placements or self._placements[0].sets != count:
             self._placements = [Placement(x, count) for x in self.pristine]
         for placement in self._placements:

@@ -1,5 +1,4 @@
-"""The memory of inputs: room for several sets of values, at addresses that change; which tensors share memory; and marks around
-an input, where a call must not write."""
+"""The memory of inputs: sets of values at addresses that change, tensors that share memory, and marks around an input."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ MARGIN_BYTES = 2**14
 """So much memory before and behind an input is looked at."""
 
 LARGEST_BYTES, MOST_SPREAD = 2**28, 16
-"""Inputs of more bytes stay where they are: their copy takes as much memory. So do those with long gaps, which span more than
-this many times their own elements."""
+"""Inputs of more bytes stay where they are, and those that span more than so many times their own elements."""
 
 
 class Placement:
-    """Memory for `sets` tensors like `like`, each at a multiple of STEP_BYTES from the others. `move` places them at random."""
+    """Memory for `sets` tensors like `like`, one behind the other. `move` places them at random."""
 
     def __init__(self, like: Tensor, sets: int) -> None:
         self._shape, self._stride, self.sets = tuple(like.shape), like.stride(), sets
@@ -51,8 +49,8 @@ class Placement:
 
     def tensor(self, number: int) -> Tensor:
         """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own. Its storage
-        begins where it does, as that of a program's tensors: torch.compile makes slower code for several sizes if the offset
-        of the tensor in its storage varies, because it cannot tell that the tensor is aligned."""
+        begins where it does: torch.compile makes slower code if the offset varies, because it cannot tell that the tensor is
+        aligned."""
         size = self._memory.element_size()
         start = self._first(number) * size
         storage = self._memory.untyped_storage()[start : start + self._set_elements * size]
@@ -68,7 +66,7 @@ class Placement:
 
 
 def _tensor_in(memory: Tensor, start: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
-    """A tensor at a place in a memory. It is no view for torch, so writing to one does not count as a change of another."""
+    """A tensor at a place in a memory, no view for torch: writing to it counts as no change of another."""
     return memory.new_empty(0).set_(memory.untyped_storage(), start, shape, stride)
 
 
@@ -132,26 +130,25 @@ def _occupied(x: Tensor, start: int, end: int) -> Tensor:
 
 
 def _bytes(x: Tensor) -> tuple[int, int]:
-    """The addresses from the first byte of a tensor to behind its last one; equal if it has no elements."""
+    """The addresses from the first byte of a tensor to behind its last one."""
     return x.data_ptr(), x.data_ptr() + spanned_elements(x) * x.element_size()
 
 
 def _of_bytes(occupied: Tensor, x: Tensor, start: int) -> Tensor:
-    """The elements of `occupied`, one for each byte of memory from `start`, that stand for the bytes of a tensor."""
+    """The elements of `occupied`, one for each byte of memory from `start`, that stand for a tensor."""
     size = x.element_size()
     strides = [stride * size for stride in x.stride()]
     return occupied.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
 
 
 def is_view(output: Tensor, x: Tensor) -> bool:
-    """Whether an output lies in the memory of an input, be it at another offset. False if it has no elements."""
+    """Whether an output lies in the memory of an input, also at another offset, if it has elements."""
     return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 @dataclass(frozen=True)
 class MarkedInput:
-    """An input with a mark in the memory around it and between its rows. The mark is not 0, because a kernel without a mask
-    often writes zeros.
+    """An input with a mark around it and between its rows. It is not 0: a kernel without a mask often writes zeros.
 
     tensor   the input
     memory   its memory and the margins, as integers; None if the input stays where it was

@@ -13,8 +13,7 @@ from kbench.measure.machine.device import Device, out_of_memory
 from kbench.results.case import FORWARD, Case
 
 SMALL_BYTES = 2**26
-"""Edge inputs, repeated calls and some of the rows are tried if a call touches at most this many bytes: a trial must not take
-long."""
+"""Edge inputs, repeated calls and some of the rows are tried if a call touches at most this many bytes."""
 
 SMALL_AXIS = 64
 """A trial reduces each axis to at most this size: the reference of a large case may take minutes on a host."""
@@ -23,8 +22,7 @@ SMALL_AXIS = 64
 def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
     """Call all functions of an operator for a case with small axes, in its mode and in mode `forward`. Returns the fault.
 
-    The case itself decides if the operator does not accept the small axes. None if there is no fault, and if memory runs out:
-    each case reports that itself.
+    The case itself decides if the operator does not accept the small axes. None without a fault, and if memory runs out.
     """
     sizes = {name: min(int(getattr(case, name)), SMALL_AXIS) for name in operator.axes}
     small = replace(case, axes={**case.axes, **sizes})
