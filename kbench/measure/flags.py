@@ -47,9 +47,8 @@ HOST_COPY_SHARE = 0.5
 """The same on the host, where a copy may move three bytes per two that count, and other programs use the memory too."""
 
 COMPUTE_MARGIN = 3.0
-"""A time may beat the compute ceiling by this factor before it is `suspect`. The ceiling is a measured product, not a
-theoretical peak: on an H100 or H200, products in bfloat16 reach two thirds to four fifths of it, depending on power, clocks and
-values. Consumer GPUs also compute float16 twice as fast if they add up in float16."""
+"""A time may beat the compute ceiling by this factor before it is `suspect`. The ceiling is a measured product: on an H200, in
+bfloat16, two thirds to four fifths of the peak. Consumer GPUs add up twice as fast in float16."""
 
 SHORTER_MARGIN = 12.0
 """The same where a provider may compute in a shorter format than torch does. A float32 kernel may use tensor cores (TF32, or
@@ -90,7 +89,7 @@ class CaseContext:
 
     @property
     def cache_bytes(self) -> int | None:
-        """The size of the last-level cache; None if it is not known, or if nobody says how many bytes a call moves."""
+        """The size of the last-level cache; None if it, or how many bytes a call moves, is not known."""
         return self.device.cache_bytes if self.call_bytes else None
 
     @property
@@ -100,13 +99,12 @@ class CaseContext:
 
     @property
     def light_ms(self) -> float | None:
-        """The shortest possible time of a call in ms, from the ceilings; None if one that it needs is not known."""
+        """The shortest possible time of a call in ms; None if a ceiling that it needs is not known."""
         if not self.ceiling_gbps or (self.flops and not self.ceiling_tflops):
             return None
         bytes_ms = self.call_bytes / self.ceiling_gbps * 1e-6
-        return (
-            max(bytes_ms, self.flops / self.ceiling_tflops * 1e-9) if self.flops and self.ceiling_tflops else bytes_ms
-        )
+        flops_ms = self.flops / self.ceiling_tflops * 1e-9 if self.flops and self.ceiling_tflops else 0.0
+        return max(bytes_ms, flops_ms)
 
 
 def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: float | None) -> Row:
@@ -142,24 +140,22 @@ def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: floa
 def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
     """Why a row is faster than it can be; empty if it is not."""
     assert row.ms
-    counts = "the script counts" if context.unchecked else "the operator counts"
-    undone = "either the timed call does not do the work, or"
     kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS  # the longest that the kernel itself can have taken
     most_gbps, most_tflops = _most_gbps(context), _most_tflops(context)
-    count = _bytes(row, context)
+    flops = (context.flops or 0) if row.tflops else 0
     # faster than the memory allows, by more than the cache can explain
     if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, context) / most_gbps * 1e-6:
-        speed = f"{count:,} bytes in {row.ms:.4g} ms are {row.gbps:,.0f} GB/s"
-        declaration = "" if context.unchecked else " (bytes=)"
-        return f"{speed}, but the memory moves at most {most_gbps:,.0f} GB/s; {undone} {counts} too many bytes{declaration}"
-    flops = (context.flops or 0) if row.tflops else 0
-    shortest_ms = flops / most_tflops * 1e-9
+        work, speed = f"{_bytes(row, context):,} bytes", f"{row.gbps:,.0f} GB/s"
+        limit, too_many, option = f"the memory moves at most {most_gbps:,.0f} GB/s", "too many bytes", "bytes="
     # faster than the best large matrix product, by more than a better kernel can explain
-    if row.ms < shortest_ms and kernel_ms < shortest_ms:
-        speed = f"{flops:,} operations in {row.ms:.4g} ms are {flops / row.ms * 1e-9:,.0f} TFLOP/s"
-        declaration = "" if context.unchecked else " (flops=)"
-        return f"{speed}, but the device computes at most {most_tflops:,.0f} TFLOP/s; {undone} {counts} too many{declaration}"
-    return ""
+    elif max(row.ms, kernel_ms) < flops / most_tflops * 1e-9:
+        work, speed = f"{flops:,} operations", f"{flops / row.ms * 1e-9:,.0f} TFLOP/s"
+        limit, too_many, option = f"the device computes at most {most_tflops:,.0f} TFLOP/s", "too many", "flops="
+    else:
+        return ""
+    counts = f"the script counts {too_many}" if context.unchecked else f"the operator counts {too_many} ({option})"
+    undone = "either the timed call does not do the work, or"
+    return f"{work} in {row.ms:.4g} ms are {speed}, but {limit}; {undone} {counts}"
 
 
 def _bytes(row: Row, context: CaseContext) -> int:

@@ -76,7 +76,7 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
 
 
 def _numbers(context: CaseContext, contender: Contender, copy_ms: float | None) -> dict[str, Any]:
-    """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are over all samples."""
+    """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are of all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
@@ -122,7 +122,7 @@ def gbps(count: int, ms: float) -> float:
 
 
 def _picoseconds(ms: float) -> float:
-    """A time in ms, rounded to picoseconds. No clock is finer, and means of decimal fractions end in noise."""
+    """A time in ms, rounded to picoseconds: no clock is finer."""
     return round(ms, 9)
 
 
