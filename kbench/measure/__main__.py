@@ -1,8 +1,7 @@
 """A worker process.
 
 The parent sends requests to its stdin; answers go to its stdout. Messages and their order are those of `kbench.protocol`.
-Output that a provider prints goes to stderr. The process ends when its stdin closes, so that a killed parent leaves no worker
-behind.
+What a provider prints goes to stderr. The process ends when its stdin closes: a killed parent leaves no worker behind.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def main() -> None:
 
 
 def _claim_stdout() -> int:
-    """Keep stdout for the parent and send everything else that is printed, by Python or by C code, to stderr. Returns the
-    descriptor of the pipe to the parent."""
+    """Keep stdout for the parent, and send what else is printed to stderr. Returns the pipe to the parent."""
     pipe = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -114,7 +114,7 @@ def _providers(operator: Operator, device: Device, running: Running) -> dict[str
 
 
 def _default(value: Any) -> Value:
-    """A parameter's default as a config could write it. A plug-in's default may be any object: then its text."""
+    """A parameter's default as a config could write it: of any other object, its text."""
     if value is None or isinstance(value, (bool, float, str)):
         return value
     return int(value) if isinstance(value, int) and abs(value) < INTEGER_LIMIT else str(value)
@@ -151,7 +151,7 @@ def describe_machine(device: Device, telemetry: Telemetry) -> Machine:
 
 
 def _describe_accelerator(device: Device) -> dict[str, Any]:
-    properties = torch.get_device_module(device.type).get_device_properties(device.torch_device)
+    properties = device.properties
     sizes = ("total_memory", "multi_processor_count", "major", "minor", *(["gcnArchName"] if torch.version.hip else []))
     properties_by_name = {name: getattr(properties, name, None) for name in sizes}
     device_id = digest(str(getattr(properties, "uuid", "")))

@@ -1,8 +1,7 @@
 """A digest of a kernel's machine code, or of what stands for it where the code cannot be had.
 
-Triton tells kbench the file of each kernel that it loads. An extension in C++ contains the kernels that it launches. The
-kernels of torch and of other libraries are in files of gigabytes, or were compiled by the library in memory: they are known
-by their name and the versions of the packages.
+Triton tells kbench the file of each kernel that it loads. An extension in C++ contains the kernels that it launches. Those of
+torch and of other libraries are known by their name and the versions of the packages.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class TritonKernels:
         self._loaded: dict[int, Loaded] = {}
 
     def watch(self) -> None:
-        """Have Triton report each kernel that it loads. Launches take no longer. Does nothing if Triton is not installed."""
+        """Have Triton, if it is installed, report each kernel that it loads. Launches take no longer."""
         try:
             from triton import knobs
         except ImportError:
@@ -110,7 +109,7 @@ class MachineCode:
         self.files: dict[str, str] = {}
 
     def of(self, function: int, symbol: str) -> tuple[str, str]:
-        """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`. `function` is the driver's handle."""
+        """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`."""
         if loaded := self._triton.find(function, symbol):
             _, path, key = loaded
             code = code_digest(Path(path).read_bytes()) if Path(path).is_file() else ""
@@ -128,8 +127,7 @@ class MachineCode:
 
 @cache
 def _search(symbol: str, libraries: tuple[str, ...]) -> tuple[str, str] | None:
-    """The first of these libraries that contains a kernel, and the digest of its code. Each kernel is searched once: most are
-    launched in every case of a run."""
+    """The first of these libraries that contains a kernel, and the digest of its code."""
     for path in libraries:
         data, code = _device_code(path)
         if _contains(data, symbol.encode() + b"\0"):
@@ -147,8 +145,7 @@ def _contains(data: bytes, name: bytes) -> bool:
 
 
 def _libraries() -> list[str]:
-    """The shared libraries of this process that may contain kernels of a provider: those that do not belong to the system,
-    to torch or to NVIDIA."""
+    """The shared libraries of this process that are not of the system, torch or NVIDIA."""
     try:
         maps = MAPS.read_text(errors="replace")
     except OSError:
@@ -160,9 +157,8 @@ def _libraries() -> list[str]:
 
 @cache
 def _device_code(path: str) -> tuple[bytes, str]:
-    """The content of a library and the digest of its code for devices; nothing for a library without such code. Each is looked
-    at once: a process does not load another file from the same path. Of most of the hundreds of libraries that a process may
-    have loaded, this reads only the tables."""
+    """The content of a library and the digest of its code for devices; nothing for a library without such code. Of most of the
+    hundreds of libraries that a process may have loaded, this reads only the tables."""
     try:
         with Path(path).open("rb") as file:
             handle = file.fileno()

@@ -1,8 +1,7 @@
 """Records what a call launches, and how much memory it allocates, with two calls that nobody times.
 
 The call is captured in a CUDA graph, which the driver can read: each kernel with its grid and resources, each copy and fill.
-Nothing of the graph runs. A profiler would see the same, but it uses CUPTI, which stays active and may change the times of
-later calls.
+Nothing of the graph runs. A profiler uses CUPTI, which stays active and may change the times of later calls.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Recorded:
 
 
 class LaunchRecorder:
-    """Records calls on a device. Make it before any plug-in is imported, so that it learns of all kernels that Triton loads."""
+    """Records calls on a device. Make it before any plug-in, to learn of all kernels that Triton loads."""
 
     def __init__(self, device: Device) -> None:
         self._device, self._triton = device, TritonKernels()
@@ -63,15 +62,19 @@ class LaunchRecorder:
     def record(self, prepare: Prepare, packages: Sequence[str] = ()) -> Recorded:
         """Make a call once to see its memory, and capture it once. `packages` are modules that the provider needs beside torch.
 
-        Not every call can be captured, and that is no fault of its provider: the result says why. Raises RuntimeError if the
-        device no longer answers.
+        Not every call can be captured: the result says why. Raises RuntimeError if the device no longer answers.
         """
         peak = None
         try:
             peak = peak_bytes(prepare)
             graph = capture(prepare, self._stream)
         except Exception as error:  # noqa: BLE001  the provider's code may raise anything
-            return self._failed(error, peak)
+            fault = f"the call cannot be captured in a CUDA graph: {message(error)}"
+            drop_locals(error)
+            if not self._device.healthy():
+                raise RuntimeError(fault) from None
+            self._device.release()
+            return Recorded(peak_bytes=peak, fault=fault)
         try:
             machine_code = MachineCode(self._triton, packages)
             launched = launched_call(read_graph(graph.raw_cuda_graph(), cache(machine_code.of)))
@@ -81,14 +84,6 @@ class LaunchRecorder:
             return Recorded(peak_bytes=peak, fault=message(error))
         finally:
             graph.reset()
-
-    def _failed(self, error: Exception, peak: int | None) -> Recorded:
-        fault = f"the call cannot be captured in a CUDA graph: {message(error)}"
-        drop_locals(error)
-        if not self._device.healthy():
-            raise RuntimeError(fault)
-        self._device.release()
-        return Recorded(peak_bytes=peak, fault=fault)
 
 
 def peak_bytes(prepare: Prepare) -> int:

@@ -19,22 +19,19 @@ memory: https://github.com/pytorch/pytorch/pull/190348. Versions up to 2.11 at l
 until another capture ends well, they draw no random numbers and replay no graph:
 https://github.com/pytorch/pytorch/issues/171263."""
 
-EMPTY_GRAPH = "Graph is empty"
-"""A part of torch's warning about a capture in which nothing was launched."""
-
 Pool = tuple[int, int]
 """The name by which torch knows the memory of a graph."""
 
 
 class Capture:
-    """A capture. `empty` says whether nothing was launched on its stream; it is known once the capture has ended well."""
+    """A capture. Once it has ended well, `empty` says whether nothing was launched on its stream."""
 
     empty = False
 
 
 @contextmanager
 def on_stream(stream: torch.cuda.Stream) -> Iterator[None]:
-    """Work on this stream, after what the current one has to do; what the current one does later comes after it."""
+    """Work on this stream, after what the current one has to do, and before what that does later."""
     present = torch.cuda.current_stream()
     stream.wait_stream(present)
     try:
@@ -77,7 +74,7 @@ def _end(graph: torch.cuda.CUDAGraph, pool: Pool) -> bool:
 
 
 def _releases_itself(graph: torch.cuda.CUDAGraph) -> bool:
-    """Whether the graph will release its memory, because the capture ended well, and only the launch could not be prepared."""
+    """Whether the graph releases its memory: the capture ended well, but the launch cannot be prepared."""
     try:
         graph.pool()
     except RuntimeError:
@@ -89,7 +86,7 @@ def _ended_empty(graph: torch.cuda.CUDAGraph) -> bool:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         graph.capture_end()
-    return any(EMPTY_GRAPH in str(warning.message) for warning in caught)
+    return any("Graph is empty" in str(warning.message) for warning in caught)
 
 
 def _capture_nothing() -> None:

@@ -23,8 +23,7 @@ from kbench.text.exception_text import text_of
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 SPIN_WARMUP_S = 0.05
-"""How long the device is busy before kbench measures how long a spin takes. A device that has been idle has a low clock, and a
-spin counts its cycles."""
+"""How long the device is busy before kbench measures a spin, which counts cycles. An idle device has a low clock."""
 
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED")
 """What the text of a RuntimeError contains if memory ran out: on a host; in the driver, an extension or Triton; in cuBLAS."""
@@ -33,11 +32,8 @@ LEFT_SHARE = 0.02
 """If more than this share of the device's memory is in use when a case has ended, garbage may hold it."""
 
 HOST_THREADS = 1
-"""Threads of a provider when the host itself is measured. With more threads, a call takes as long as the slowest one, which
-waits for a core whenever another program runs. While two busy loops ran, 116 of 135 rounds were disturbed with two threads,
-and 6 with one thread."""
-
-THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Threads of a provider when the host itself is measured. With more, a call waits for a core whenever another program runs.
+While two busy loops ran, 116 of 135 rounds were disturbed with two threads, and 6 with one thread."""
 
 VISIBLE = {
     "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
@@ -48,7 +44,7 @@ VISIBLE = {
 
 
 class Device:
-    """The current accelerator, or the host if there is none. The constructor changes nothing in the process; `set_up` does."""
+    """The current accelerator, or the host. Only `set_up` changes something in the process."""
 
     def __init__(self) -> None:
         current = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -58,8 +54,7 @@ class Device:
         )
 
     def set_up(self) -> None:
-        """Prepare this process for measuring the device: on a host, set the threads and switch Triton's interpreter on. Call it
-        before anything imports triton."""
+        """Set the threads of a host, and switch Triton's interpreter on, before triton is imported."""
         if not self.accelerated:
             self.use_threads(HOST_THREADS)
             if find_spec("triton"):
@@ -70,21 +65,30 @@ class Device:
 
         None means the default: one thread if the host is measured, and torch's own number if a device is.
         """
-        if threads is None and not self.accelerated:
-            threads = HOST_THREADS
-        if threads is not None and threads != torch.get_num_threads():
+        if threads is None and self.accelerated:
+            return
+        threads = threads or HOST_THREADS
+        if threads != torch.get_num_threads():
             torch.set_num_threads(threads)
-        if threads is not None:
-            os.environ.update(dict.fromkeys(THREADS_VARIABLES, str(threads)))
+        os.environ.update(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
 
     @property
     def accelerated(self) -> bool:
         return self.type != "cpu"
 
+    @property
+    def module(self) -> Any:
+        """torch's module for this type of device, such as torch.cuda."""
+        return torch.get_device_module(self.type)
+
+    @property
+    def properties(self) -> Any:
+        return self.module.get_device_properties(self.torch_device)
+
     @cached_property
     def name(self) -> str:
         if self.accelerated:
-            return str(torch.get_device_module(self.type).get_device_name(self.torch_device))
+            return str(self.module.get_device_name(self.torch_device))
         return _host_name()
 
     @property
@@ -97,8 +101,7 @@ class Device:
     def cache_bytes(self) -> int | None:
         """Size of the last-level cache; None if the machine does not report it."""
         if self.accelerated:
-            properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
-            return getattr(properties, "L2_cache_size", None)
+            return getattr(self.properties, "L2_cache_size", None)
         return _host_cache_bytes()
 
     def synchronize(self) -> None:
@@ -122,17 +125,15 @@ class Device:
     def release(self) -> None:
         """Return cached memory to the driver, so that the next provider can allocate it."""
         if self.accelerated:
-            torch.get_device_module(self.type).empty_cache()
+            self.module.empty_cache()
 
     def release_case(self) -> None:
-        """Return the memory of a case that has ended to the driver. Objects that refer to each other, such as an autograd graph
-        and a function that it calls, keep their tensors until Python collects garbage. That takes 0.2 s and more, so it is done
-        only if they hold much."""
+        """Return the memory of a case that has ended to the driver. Objects that refer to each other keep their tensors until
+        Python collects garbage. That takes 0.2 s and more, so it is done only if they hold much."""
         if self.accelerated:
-            allocated_bytes = torch.get_device_module(self.type).memory_allocated()
-            if allocated_bytes > LEFT_SHARE * (self.memory_bytes or math.inf):
+            if self.module.memory_allocated() > LEFT_SHARE * (self.memory_bytes or math.inf):
                 gc.collect()
-        self.release()
+            self.release()
 
     def free_bytes(self) -> int | None:
         """The free memory in bytes for the tensors of a case; None if the device does not report it."""
@@ -146,13 +147,12 @@ class Device:
     def memory_bytes(self) -> int | None:
         """All of its memory in bytes, free or not; None if the device does not report it."""
         if self.accelerated:
-            properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
-            return getattr(properties, "total_memory", None)
+            return getattr(self.properties, "total_memory", None)
         return int(_host_memory().total)
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
-        """The least work that can be timed: launches an empty kernel on a device, does nothing on a host or without Triton."""
+        """The least work that can be timed: an empty kernel on a device, nothing on a host or without Triton."""
         if not self.accelerated or not find_spec("triton"):
             return lambda: None
         from kbench.measure.machine import noop
@@ -161,7 +161,7 @@ class Device:
 
     @cached_property
     def spin(self) -> Callable[[float], None] | None:
-        """Enqueues a kernel that keeps the device busy for about the given ms. None if there is no such kernel."""
+        """Enqueues a kernel that keeps the device busy for about so many ms; None without such a kernel."""
         if self.type != "cuda":
             return None
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -190,8 +190,7 @@ class Device:
         return lambda: not done.query()
 
     def drop_kept_lines(self) -> None:
-        """Wait for the device, and drop the persisting lines of its L2 cache. They survive a cache flush and would speed up the
-        next provider."""
+        """Drop persisting lines of the L2 cache, which a flush leaves and which help the next provider."""
         if self.type == "cuda":
             self.synchronize()  # a kernel that still runs could make more lines persist
             cuda_driver.reset_persisting_cache()
@@ -213,8 +212,7 @@ def devices(kind: str) -> list[DeviceInfo]:
     """The devices of a type that this process sees, in torch's order; none for the host.
 
     In each DeviceInfo, `variables` are the environment variables with which another process sees only this device. `index` is
-    the number in them, which counts all devices of the host. If this process sees only some devices, chosen by UUID, `index`
-    is torch's number.
+    its number among all devices of the host, or torch's number if this process sees only some, chosen by UUID.
     """
     if kind == "cpu":
         return []
@@ -236,7 +234,7 @@ def devices(kind: str) -> list[DeviceInfo]:
 
 
 def _uuid(properties: Any, handle: str) -> str:
-    """The UUID as the vendor's tools write it. For a MIG instance it is `handle`, because torch may report the card's UUID."""
+    """The UUID as the vendor's tools write it. torch may report the card's for a MIG instance."""
     if handle.startswith("MIG-"):
         return handle
     uuid = str(getattr(properties, "uuid", ""))
@@ -261,7 +259,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def drop_locals(error: BaseException) -> None:
-    """Let go of what the functions hold that this exception ended. Their tensors would live as long as the exception does."""
+    """Let go of the locals of functions that this exception ended: it would keep their tensors."""
     left: list[BaseException | None] = [error]
     visited: set[int] = set()
     while left:
@@ -280,11 +278,9 @@ def _host_memory() -> Any:
 
 def _host_name() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return " ".join(line.split(":", 1)[1].split())
-    return platform.processor() or platform.machine()
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = (" ".join(line.split(":", 1)[1].split()) for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
 
 
 def _host_cache_bytes() -> int | None:

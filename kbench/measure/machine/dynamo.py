@@ -1,8 +1,7 @@
 """How torch.compile runs a call: with code for the sizes of this case, with code for several sizes, or not compiled.
 
 Dynamo compiles a function anew for other sizes. Where the limit of recompilations is reached, it runs the function as it is
-written, and says so at the first time only. So kbench looks at the code that runs in a call: that of the function, or what
-Dynamo has made of it.
+written, and says so at the first time only. So kbench looks at the code that runs in a call.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class OperatorMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """torch asks this. With True it imports its compiler, which takes seconds, and goes through it at every call."""
+        """torch asks this. With True it imports its compiler, and goes through it at every call."""
         return False
 
 
@@ -48,8 +47,7 @@ class CompiledParts:
 
 @contextmanager
 def compiled_parts() -> Iterator[CompiledParts]:
-    """Watch a call, which has been made before: to compile takes long when it is watched. Nothing is found in a torch whose
-    Dynamo has other names."""
+    """Watch a call, which has been made before: to compile takes long when it is watched."""
     parts = CompiledParts()
     if "torch._dynamo" not in sys.modules:
         yield parts

@@ -1,5 +1,4 @@
-"""Triton's interpreter, which runs kernels where there is no accelerator: what it gets wrong, what it does in vain, and whether
-it has run one.
+"""Triton's interpreter, which runs kernels on a host: what it gets wrong, what it does in vain, and whether it has run one.
 
 It holds bfloat16 numbers in numpy's integers, and computes with these: products, sums, comparisons and conversions then have
 nothing to do with those of a GPU. Here they are computed in float32, and rounded to bfloat16.
@@ -43,7 +42,7 @@ def interpreter_probe() -> Callable[[], bool]:
 
 
 def _let_autotuners_run() -> None:
-    """Let Triton's autotuners take their first configuration. To time them they ask for a driver, and a host has none."""
+    """Let autotuners take their first configuration. To time them they ask for a driver."""
     from triton.runtime.autotuner import Autotuner
 
     Autotuner.do_bench = property(lambda tuner: lambda call, quantiles: [0.0] * len(quantiles))
@@ -96,9 +95,8 @@ def _correct_bfloat16() -> None:
 
 def _skip_needless_work() -> None:
     """Spare the interpreter some of its time. By itself, it checks each sum of integers for an overflow, and drops the result;
-    makes a table of numpy's dtypes to look up one; replaces the functions of `triton.language` again at every call of a
-    function from a kernel, although the launch of the kernel has replaced them; and makes objects for each size of each
-    tensor."""
+    makes a table of numpy's dtypes to look up one; replaces the functions of `triton.language` at every call from a kernel,
+    although the launch has replaced them; and makes objects for each size of each tensor."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
@@ -137,7 +135,7 @@ def _make_shapes_once(core: Any) -> None:
 
     @functools.cache
     def of_sizes(*sizes: int) -> tuple[Any, str, Any]:
-        """The type of a block of these sizes, its shape as text, and a tensor of it. Without sizes, of a number."""
+        """The type, the shape as text, and a tensor of a block of these sizes; of a number without."""
         kind, tensor = core.float32, core.tensor.__new__(core.tensor)
         if sizes:
             kind = core.block_type.__new__(core.block_type)

@@ -41,7 +41,7 @@ def _busy_s() -> float | None:
 
 
 def _own_s() -> float:
-    """The CPU time of this worker and what it has started, ended processes included, and that of its parent."""
+    """The CPU time of this worker and what it has started, also if ended, and of its parent."""
     import psutil
 
     worker = psutil.Process()

@@ -1,5 +1,4 @@
-"""Telemetry: clock, power, temperature and throttling, which a device reports before and after each round. And how its clock
-settles before the first one."""
+"""Clock, power, temperature and throttling, read before and after each round, and how the clock settles before the first."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -37,8 +37,7 @@ SETTLING_LIMIT_S = 2.0
 
 
 class Telemetry:
-    """Reads one device, and knows at which rate its clock settled last. Without a card it knows nothing: a host, or a
-    device that NVML does not know."""
+    """Reads one device, and knows at which rate its clock settled last. A host has no card."""
 
     def __init__(self, card: Card | None = None) -> None:
         self._card = card
@@ -78,9 +77,8 @@ class Telemetry:
         """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and
         the first contender would otherwise be timed at a lower one.
 
-        One reading is enough if the clock still has the rate at which it settled last. `work(seconds)` runs the contenders
-        for about this long. Without a clock to read, this method returns at once, and only the warm-up brings the
-        device to its clock rate.
+        One reading is enough if the clock still has the rate at which it settled last. `work(seconds)` runs the contenders.
+        Without a clock to read, only the warm-up brings the device to its clock rate.
         """
         clocks = self._settled
         end = time.monotonic() + SETTLING_LIMIT_S
@@ -107,17 +105,12 @@ def find_telemetry(device: Device) -> Telemetry:
 
 
 def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
-    """The columns of a row from the readings of its rounds: for numbers the median, for words all that occur, joined by `;`."""
-    values_by_column: dict[str, list[float | tuple[str, ...]]] = {}
-    for reading in readings:
-        for column, value in reading.items():
-            if value is not None:
-                values_by_column.setdefault(column, []).append(value)
-    return {column: _combined(values) for column, values in values_by_column.items()}
-
-
-def _combined(values: Sequence[float | tuple[str, ...]]) -> float | str:
-    numbers = [value for value in values if not isinstance(value, tuple)]
-    if numbers:
-        return float(median(numbers))
-    return ";".join(sorted({word for words in values if isinstance(words, tuple) for word in words}))
+    """The columns of a row from its readings: the median of numbers, all words joined by `;`."""
+    columns: dict[str, Any] = {}
+    for column in dict.fromkeys(chain.from_iterable(readings)):
+        values = [reading.get(column) for reading in readings]
+        if numbers := [value for value in values if isinstance(value, (int, float))]:
+            columns[column] = float(median(numbers))
+        elif all_words := [words for words in values if isinstance(words, tuple)]:
+            columns[column] = ";".join(sorted(set(chain.from_iterable(all_words))))
+    return columns

@@ -1,8 +1,7 @@
 """What a provider looks at or starts that no kernel needs: other objects in memory, its callers, new processes, threads.
 
-Python reports all but threads to an audit hook (PEP 578). A hook cannot be removed, so there is one for the whole process, and
-it does nothing outside of a step. Only the provider's own code is blamed: torch and the standard library do such things in
-good faith, for example to compile a function.
+Python reports all but threads to an audit hook (PEP 578), which cannot be removed, and does nothing outside of a step. Only the
+provider's own code is blamed: torch and the standard library do such things, for example to compile a function.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Audit:
         sys.addaudithook(self._note)
 
     def begin(self, *, timed: bool) -> None:
-        """Note deeds from now on. Processes count only while a provider is timed: it may start a compiler when it is built."""
+        """Note deeds from now on. Processes count only in timed steps: a build may start a compiler."""
         self.deeds, self.timed = [], timed
 
     def end(self) -> list[str]:
@@ -98,9 +97,8 @@ def in_python(filename: str) -> bool:
 
 
 def working_threads() -> dict[int, str]:
-    """Other Python threads in whose innermost frame the code of somebody runs, by identifier, with their names. A thread
-    that waits in Python's own code, as the threads of an idle pool do, does not count, and neither does one that waits for the
-    processes in which torch.compile compiles."""
+    """Other Python threads in whose innermost frame the code of somebody runs, by identifier, with their names: not those that
+    wait in Python's own code, as in an idle pool, or for the processes in which torch.compile compiles."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     this_thread = threading.get_ident()
     return {
@@ -113,7 +111,7 @@ def working_threads() -> dict[int, str]:
 
 
 def threads_left_working(before: dict[int, str]) -> str | None:
-    """What to report if threads work that did not work before the call, as `before` says; None if there are none."""
+    """What to report if threads work that did not work `before` the call; None without such."""
     if not working_threads().keys() - before.keys():
         return None
     time.sleep(GRACE_S)

@@ -62,8 +62,7 @@ class Guard:
             self.begin(self._plugins.setdefault(plugin, ProviderChanges()), "when its plug-in was imported")
 
     def begin(self, changes: ProviderChanges, when: str, timed: bool = False) -> None:
-        """Code of a provider runs from now on, with its own settings. `when` is part of what `end` says. `timed`: it is being
-        timed, so it may start no process."""
+        """Code of a provider runs, with its own settings. While it is `timed`, it may start no process."""
         self._before = self._common = settings.read()
         if changes.own:
             settings.write(changes.own)
@@ -72,7 +71,7 @@ class Guard:
         the_audit().begin(timed=timed)
 
     def end(self) -> None:
-        """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""
+        """Add to the changes that `begin` received what has changed since, and put it right."""
         if self._running is None:
             return
         (changes, when), self._running = self._running, None

@@ -122,21 +122,20 @@ def _leave_dispatch_modes(count: int) -> None:
 
 
 def _overrides() -> frozenset[str]:
-    """Kernels of torch's own operators that Python code has replaced: `aten/_softmax/CPU`. Such a kernel runs wherever the
-    operator is called. Those for tensors without memory (`Meta`) compute nothing, and those of torch.vmap (`FuncTorchBatched`),
-    which torch registers at its first use, get no plain tensor: both are left out."""
+    """Kernels of torch's own operators that Python code has replaced: `aten/_softmax/CPU`. Those for tensors without memory
+    (`Meta`) and of torch.vmap (`FuncTorchBatched`), which torch registers at its first use, are left out."""
     return _names_of_overrides(len(torch.library._impls))
 
 
 @lru_cache(maxsize=1)
 def _names_of_overrides(count: int) -> frozenset[str]:
-    """Those among the `count` kernels that are registered: torch itself registers thousands, so they are not read each time."""
+    """Those among `count` kernels: torch itself registers thousands, so they are not read each time."""
     others = ("/Meta", "/FuncTorchBatched")
     return frozenset(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith(others))
 
 
 def _remove_overrides(allowed: frozenset[str]) -> None:
-    """Remove the kernels that are not among `allowed`, together with the others of the same `torch.library.Library`."""
+    """Remove the kernels that are not `allowed`, with others of the same `torch.library.Library`."""
     added = _overrides() - allowed
     for finalizer, info in list(weakref.finalize._registry.items()):  # type: ignore[attr-defined]
         if info.func is torch.library._del_library and added.intersection(info.args[1]):

@@ -26,8 +26,7 @@ SHOWN = 4
 """How many operators a reason names."""
 
 SMALL_SHARE = 0.01
-"""A result of fewer bytes than this share of the baseline's largest one is small. A provider that adds an operator on an empty
-tensor still is the baseline."""
+"""A result of fewer bytes than this share of the baseline's largest one is small: a provider may add a tiny operator."""
 
 
 class OperatorCall(NamedTuple):
@@ -38,8 +37,6 @@ class OperatorCall(NamedTuple):
 
 
 class _Recorder(OperatorMode):
-    """Notes the operators that torch dispatches while it is active."""
-
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -65,7 +62,7 @@ class _Recorder(OperatorMode):
 
 
 def _is_view(func: Any, name: str) -> bool:
-    """Whether an operator only looks at its input in another way, as transposing and detaching do."""
+    """Whether an operator only looks at its input in another way, as transposing does."""
     if torch.Tag.inplace_view in getattr(func, "tags", ()):
         return True
     schema = getattr(func, "_schema", None)
@@ -101,8 +98,7 @@ class TorchOperators:
 
 
 def _same(calls: Sequence[OperatorCall], of_baseline: Sequence[OperatorCall]) -> bool:
-    """Whether the operators with large results are the same in the same order, and those with small ones include all of the
-    baseline."""
+    """Whether large results have the same operators in order, and small ones include the baseline's."""
     least_bytes = SMALL_SHARE * max((call.result_bytes for call in of_baseline), default=0)
     large, large_of_baseline = (
         [call.name for call in side if call.result_bytes >= least_bytes] for side in (calls, of_baseline)

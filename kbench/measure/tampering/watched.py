@@ -37,23 +37,19 @@ WATCHED = (
 )
 """Functions, and modules and classes of which all functions are meant. One that is not installed is left out."""
 
-MADE_ANEW = "torch.manual_seed"
-"""torch itself replaces this function when it compiles for the first time."""
-
 STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 @dataclass(frozen=True)
 class Watched:
-    """An object, or the dictionary of a module or of providers, and what it had by name. `label` says what a name is."""
+    """An object, or a dictionary, and what it had by name. `label` says what a name is."""
 
     owner: Any
     values: dict[str, Any]
     label: str = "{}"
 
     def put_back(self) -> list[str]:
-        """Put back what was replaced. Returns the labels. It runs after each step, for thousands of names: without a loop in
-        Python unless something was replaced."""
+        """Put back what was replaced. Returns the labels. It runs for thousands of names: without a loop."""
         names, owner = self.values, self.owner
         present = map(owner.get, names) if isinstance(owner, dict) else map(getattr, repeat(owner), names, repeat(None))
         replaced = list(compress(names, map(is_not, present, names.values())))
@@ -82,7 +78,8 @@ class WatchedFunctions:
                 self._watched[f"{path}.__code__"] = Watched(watched, {"__code__": watched.__code__}, path)
             return
         names = dir(watched) if isinstance(watched, type) else tuple(vars(watched))
-        values = {name: getattr(watched, name) for name in names if f"{path}.{name}" != MADE_ANEW}
+        # torch itself replaces its function `manual_seed` when it compiles for the first time
+        values = {name: getattr(watched, name) for name in names if f"{path}.{name}" != "torch.manual_seed"}
         # a method of a metaclass is another object each time
         routines = {
             name: value for name, value in values.items() if isroutine(value) and getattr(watched, name) is value
@@ -91,7 +88,7 @@ class WatchedFunctions:
         self._watched[path] = Watched(owner, routines, f"{path}.{{}}")
 
     def watch_operator(self, operator: Operator) -> None:
-        """Watch the fields of an operator, such as its reference, and its present providers. New ones may be added."""
+        """Watch the fields of an operator and its present providers. New ones may be added."""
         label = f"operator {operator.name}"
         self._watched[label] = Watched(operator, dict(vars(operator)), f"{label}.{{}}")
         self._watched[f"{label}, providers"] = Watched(
