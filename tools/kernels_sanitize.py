@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import kbench
-from kbench.measure.correctness.call import preparer_of
+from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import compared
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
@@ -74,7 +74,7 @@ def fault(case: Case, name: str, device: Device) -> str | None:
     definition = Definition(operator, case)
     inputs = Inputs(definition, device, seed=0).draw("sanitize")
     expected = Expected(definition, [x.cpu() for x in inputs])
-    call = preparer_of(definition, operator.providers[name], {})(inputs, expected.shapes)
+    call = Preparer(definition, operator.providers[name], {})(inputs, expected.shapes)
     outputs = call.outputs(call.run())
     return compared(expected, [y.cpu() for y in outputs]).wrong
 
