@@ -252,7 +252,9 @@ class WorkerSupervisor:
             self._deaths[configuration.name].append((f"{request.edge} of {task.case.label}", lost))
             return Delivered(lost.status, lost.reason)
         self._deaths.pop(configuration.name, None)
-        return delivered
+        if " " in request.memory:  # a file, which every process of the user can open
+            delivered = replace(delivered, opened=True)
+        return replace(delivered, reason=delivered.reason or "without a reason") if delivered.status else delivered
 
     def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
         random = rows.get((configuration.name, RANDOM))
@@ -302,7 +304,8 @@ class WorkerSupervisor:
                 rows = []
                 for event in self._answers(replace(task, configurations=tuple(left)), listener):
                     if isinstance(event, Rows):
-                        rows, stateful = list(event.rows), event.stateful
+                        # code of a provider may have written another case, of which less is asked
+                        rows, stateful = [replace(row, case=task.case) for row in event.rows], event.stateful
                     elif isinstance(event, CallRecorded):
                         calls.append(event)
                 break

@@ -248,11 +248,15 @@ def _held(workers: TwoWorkers, timed: Plan, rows: Sequence[Row], names: Sequence
 
     def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
         task = replace(timed.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
-        return workers.read_clock(task, claimed_ms, display, here=here)
+        reading = workers.read_clock(task, claimed_ms, display, here=here)
+        if row.ms and reading.least_ms is None and (here or not reading.wrong):
+            note(f"{row.case.label}: no other clock could take the time of {row.configuration_name}")
+        return reading
 
     note("holding the times against the clock of another process")
     with progress.make_progress(()) as display:
-        return held_against_clock(rows, names, read, accelerated=timed.catalog.device.type != "cpu")
+        accelerated = timed.catalog.device.type != "cpu"
+        return held_against_clock(rows, names, read, accelerated=accelerated, timer=timed.measure.timer)
 
 
 def _time(

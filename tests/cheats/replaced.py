@@ -204,13 +204,3 @@ def global_state(x):
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.set_default_dtype(torch.float16)
     return torch.softmax(x, -1)
-
-
-@softmax.provider("more_threads")
-def more_threads(x):
-    """Sets more threads than the config allows.
-
-    Source: the setting `threads` of kbench; a plausible cheat on a host
-    """
-    torch.set_num_threads(2)
-    return torch.softmax(x, -1)

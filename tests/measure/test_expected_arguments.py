@@ -61,3 +61,18 @@ def test_the_reason_names_the_function_its_place_and_what_to_do(
     row = measured(scaled, [provider], N=4, mode=mode)[provider]
     assert row.status.value == "error" and row.reason.startswith(f"{function.__name__}: ")
     assert row.reason.endswith(f" at test_expected_arguments.py:{function.__code__.co_firstlineno}; {advice}")
+
+
+class Scaled:
+    def __call__(self, x: Any, w: Any, *, eps: float) -> Any:
+        return x * w + eps
+
+
+def test_the_reason_says_how_to_register_a_class_and_a_function_that_builds_one() -> None:
+    scaled.provider("object")(Scaled())
+    scaled.provider("class")(Scaled)
+    scaled.provider("builder")(lambda x, w, *, eps: Scaled())
+    rows = measured(scaled, ["object", "class", "builder"], N=4)
+    assert rows["object"].status.value == "ok"
+    assert rows["class"].status.value == "error" and "Scaled()" in rows["class"].reason
+    assert rows["builder"].status.value == "wrong" and "factory=True" in rows["builder"].reason

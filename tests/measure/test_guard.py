@@ -63,14 +63,6 @@ def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
         torch.manual_seed(5)
         return x * 2
 
-    @twice.provider("waits-for-a-thread")
-    def waits(x: torch.Tensor) -> torch.Tensor:
-        found: list[torch.Tensor] = []
-        thread = threading.Thread(target=lambda: found.append(x * 2))
-        thread.start()
-        thread.join()
-        return found[0]
-
     @twice.provider("torch-compiles", factory=True)
     def build(case: object) -> object:
         started: list[threading.Thread] = []

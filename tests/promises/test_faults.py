@@ -87,18 +87,6 @@ def changes_input(x):
     return y
 
 
-@double.provider("late")
-def late(x):
-    y = torch.empty_like(x)
-
-    def fill():
-        time.sleep(0.3)
-        y.copy_(2 * x)
-
-    threading.Thread(target=fill, daemon=True).start()
-    return y
-
-
 @double.provider("raises")
 def raises(x):
     x.zero_()
@@ -177,7 +165,6 @@ STATUSES = {
     "nothing": "wrong",
     "its-input": "wrong",
     "changes-input": "wrong",
-    "late": "wrong",
     "raises": "error",
     "sys-exit": "error",
     "too-large": "oom",

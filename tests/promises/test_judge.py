@@ -216,11 +216,6 @@ def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case
     assert wrong["failures"]
 
 
-def test_a_kernel_that_is_wrong_on_one_edge_input_is_not_correct_and_the_input_is_named(judged: Path) -> None:
-    failures = verdicts(kept(judged, "all"))["wrong-for-nan"]["failures"]
-    assert [failure["input"] for failure in failures] == ["one NaN"]
-
-
 def test_a_stored_result_of_an_earlier_input_is_called_so(judged: Path) -> None:
     answer = verdicts(kept(judged, "all"))
     assert all("an earlier input" in failure["reason"] for failure in answer["stored"]["failures"])
@@ -241,13 +236,6 @@ def test_a_device_that_takes_one_process_at_a_time_gives_a_verdict_and_a_note(ju
     assert any(line.split()[:2] == ["correct", "yes:"] for line in ended.out.splitlines())
     assert "no sign of tampering" in ended.out and "x as fast as torch-native" in ended.out
     assert "one process runs the file and judges it" in ended.err and "EXCLUSIVE_PROCESS" in ended.err
-
-
-def test_the_baseline_under_another_name_is_not_trusted(judged: Path) -> None:
-    disguised = verdicts(kept(judged, "all"))["disguised"]
-    assert disguised["correct"] is True and disguised["trusted"] is False
-    assert {doubt["flag"] for doubt in disguised["doubts"]} == {"same-ops"}
-    assert "torch-native" in disguised["doubts"][0]["reason"]
 
 
 def test_bits_that_differ_are_not_deterministic_and_who_declines_is_neither_right_nor_wrong(judged: Path) -> None:
@@ -512,7 +500,6 @@ TAMPERED = {
 SAME_OPS = {
     "beside_nothing": "torch-native",
     "global_state": "default_dtype",
-    "more_threads": "num_threads",
     "renamed_baseline": "torch-native",
 }
 """Those that run what the baseline runs, and what a reason names: it may be a setting that was put back."""
@@ -540,7 +527,11 @@ WRONG = {
 }
 """Those whose outputs are wrong, late or missing, and what a reason names."""
 
-FALSE_TIMES = {"claimed_hundredth": "at least", "slowed_baseline": "torch-native"}
+FALSE_TIMES = {
+    "claimed_hundredth": "at least",
+    "refused_clock": "when another process took its time",
+    "slowed_baseline": "torch-native",
+}
 """Those that claim false times, and what the reason names."""
 
 NO_CHEATS_HERE = ["changed_rows_only", "honest", "value_cache"]
@@ -586,11 +577,6 @@ def test_a_false_time_is_suspect(cheats: Path) -> None:
     for name in FALSE_TIMES:
         verdict = judged_cheats(cheats)[name]
         assert verdict["verdict"] == "not-trusted" and verdict["reasons"] == ["suspect"]
-
-
-def test_a_kernel_that_replaces_what_judges_it_is_wrong(cheats: Path) -> None:
-    replaced = judged_cheats(cheats)["replaced_judge"]
-    assert replaced["verdict"] == "wrong" and float(replaced["failures"][0]["element"]["value"]) == 0
 
 
 def test_a_kernel_that_crashes_or_hangs_gets_a_reason_and_the_others_a_verdict(judged: Path) -> None:

@@ -234,6 +234,10 @@ class Preparer:
 
 def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], by_name: Sequence[str] = ()) -> None:
     """Raises WrongArguments if a function does not take these arguments beside those that are bound to it."""
+    bound = function if isinstance(function, partial) else partial(function)
+    name = getattr(bound.func, "__name__", str(bound.func))
+    if isinstance(bound.func, type):
+        raise WrongArguments(f"{name} is a class; register a function or an object, such as {name}() or {name}.apply")
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
@@ -241,8 +245,7 @@ def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], b
     try:
         signature.bind(*by_position, **dict.fromkeys(by_name))
     except TypeError as error:
-        bound = function if isinstance(function, partial) else partial(function)
-        name, keywords = getattr(bound.func, "__name__", str(bound.func)), [*bound.keywords, *by_name]
+        keywords = [*bound.keywords, *by_name]
         lacking = [
             p.name
             for p in signature.parameters.values()

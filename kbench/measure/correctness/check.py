@@ -299,7 +299,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[An
     for output, declared, shape in zip(outputs, expected.definition.outputs, expected.shapes, strict=True):
         for_output = _for_output(expected, declared)
         if not isinstance(output, Tensor):
-            return f"returned {type(output).__name__}{for_output}, expected a tensor"
+            advice = "; a provider that builds the function to time has factory=True" if callable(output) else ""
+            return f"returned {type(output).__name__}{for_output}, expected a tensor{advice}"
         if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
             return f"returned {type(output).__name__}{for_output}, a subclass of torch.Tensor; expected a plain torch.Tensor"
         if output.layout != torch.strided:
