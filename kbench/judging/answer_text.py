@@ -66,10 +66,14 @@ def _correct(provider: JudgedProvider) -> Iterator[str]:
         noun = "edge input" if len(inputs) == 1 else "edge inputs"
         no = f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
         yield f"{no}; kbench stopped and has not checked {left_out} more" if left_out else no
+    inputs_by_fault: dict[tuple[str, str], list[str]] = {}
     for failure in provider.failures:
         more = f" and {failure.cases - 1} more" if failure.cases > 1 else ""
         shapes = f", {failure.shapes}" if failure.shapes else ""
-        yield f"{failure.status.value} at {_sizes(failure.case)}{more} ({failure.input}{shapes}): {failure.reason}"
+        fault = f"{failure.status.value} at {_sizes(failure.case)}{more}", failure.reason
+        inputs_by_fault.setdefault(fault, []).append(f"{failure.input}{shapes}")
+    for (where, reason), inputs in inputs_by_fault.items():
+        yield f"{where} ({'; '.join(inputs)}): {reason}"
     if provider.more_failures:
         yield f"and on {plural(provider.more_failures, 'more input')}"
     if provider.failures:

@@ -74,7 +74,7 @@ def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_f
     for edges in (["random"], ["no rows", "one NaN", "zeros"]):
         said = lines(checked(1, "transposed"), *(failed(1, edge) for edge in edges))
         assert "correct no: 1 of 1 case failed" in said
-        assert f"error at M=4096 N=1 float32 ({edges[0]}): IndexError: no rows" in said
+        assert f"error at M=4096 N=1 float32 ({'; '.join(edges)}): IndexError: no rows" in said
 
 
 def test_many_failures_are_counted_and_a_few_are_listed() -> None:

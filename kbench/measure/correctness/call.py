@@ -237,7 +237,8 @@ def _check_arguments(function: Callable[..., Any], by_position: Iterable[str], b
     bound = function if isinstance(function, partial) else partial(function)
     name = getattr(bound.func, "__name__", str(bound.func))
     if isinstance(bound.func, type):
-        raise WrongArguments(f"{name} is a class; register a function or an object, such as {name}() or {name}.apply")
+        instead = f"{name}.apply" if issubclass(bound.func, torch.autograd.Function) else f"{name}()"
+        raise WrongArguments(f"{name} is a class; register {instead}")
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
