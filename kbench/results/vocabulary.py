@@ -82,10 +82,10 @@ class Flag(ExplainedWord):
     SUSPECT = "suspect", """The row is faster than it can be, and never wins. First, its GB/s may exceed 1.02 times the
         theoretical bandwidth (if that is not known: the session's copy bandwidth divided by 0.8, on a host by 0.5), and data
         in the last-level cache cannot explain it. Second, its TFLOP/s may exceed `ceiling_tflops` by a factor of 3 (a factor
-        of 12 for dtypes of 4 bytes and more, and if an input has a shorter dtype than the case). Third, the clock of
-        another process may contradict it (`kbench judge` only). The reason has the numbers. Either the work was not done
-        within the timed interval (left on another stream, skipped, or replaced by a stored result), or the operator's count
-        of bytes or operations is wrong, or the process of the provider claims a false time."""
+        of 12 for dtypes of 4 bytes and more, and if an input has a shorter dtype than the case). Third, another process may
+        contradict its time, or what is said of a baseline (`kbench judge` only). The reason has the numbers. Either the work
+        was not done within the timed interval (left on another stream, skipped, or replaced by a stored result), or the
+        operator's count of bytes or operations is wrong, or the process of the provider makes false claims."""
     UNCHECKED = "unchecked", """The row comes from a benchmark script, which has no reference. kbench timed the function that
         the script gives to `do_bench`, and does not know whether it computes the right thing. The column `agreement` says
         whether it returns the same as the baseline. To have the output checked, write an operator with a reference: `kbench
