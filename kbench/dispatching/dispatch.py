@@ -37,8 +37,7 @@ SPLITS = 5
 
 @dataclass(frozen=True)
 class Loss:
-    """What a decision loses at a case, as a share of the best time: a tie counts with its measured difference. It is infinite
-    where the decision chose a provider that may not be chosen there."""
+    """What a decision loses at a case, as a share of the best time. It is infinite where the chosen provider may not be."""
 
     point: Point
     provider: str
@@ -69,8 +68,7 @@ class Dispatch:
         return map_panels(self.decision, self.evidence)
 
     def write(self, path: Path) -> list[Path]:
-        """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError if a file
-        cannot be written."""
+        """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError."""
         contents: dict[Path, str | bytes] = {path: self.decision.source(self.header)}
         if self.panels:
             from kbench.plotting.choices import choice_map
@@ -85,11 +83,8 @@ class Dispatch:
 def dispatch(
     files: Sequence[Source], *, limit: int = 3, margin: float = 0.03, holdout: float = 0.25, where: str = ""
 ) -> Dispatch:
-    """The decision for results files. `where` chooses rows.
-
-    It uses at most `limit` providers, and a regret of the share `margin` is good enough. `holdout` is the share of the shapes
-    that is held out at a time; 0: none are. Raises UsageError and ResultsError as `load_sources`, `evidence_of` and `grow` do.
-    """
+    """The decision for results files, of which `where` chooses rows. It uses at most `limit` providers, and a regret of the
+    share `margin` is good enough. `holdout` is the share of the shapes that is held out at a time."""
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
     decision = grow(evidence, limit, margin)
@@ -164,11 +159,10 @@ def _losses(decision: Decision, evidence: Evidence, cases: Iterable[int] | None 
 
 
 def _held_out_losses(evidence: Evidence, limit: int, margin: float, share: float) -> list[Loss]:
-    """What trees lose at cases that they were grown without. Empty if there are fewer than two shapes, because nothing is left
-    to decide from.
+    """What trees lose at cases that they were grown without. Empty if there are fewer than two shapes.
 
-    A shape is held out with all its dtypes and other words, so that no case of the same shape gives it away. Every shape is
-    held out once in each split. The splits are the same in every run.
+    Every shape is held out once in each split, with all its dtypes and other words: no case of the same shape gives it away.
+    The splits are the same in every run.
     """
     shape_of = [evidence.shape(case) for case in range(len(evidence.points))]
     shapes = sorted(set(shape_of))
@@ -206,10 +200,8 @@ def _regret_line(losses: list[Loss], *, held_out: bool) -> str:
 
 
 def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
-    """A panel for each combination of the arguments that are not x or y, at most MOST_MAPS.
-
-    y and x are the sizes with the most values. The list is empty where no size varies.
-    """
+    """A panel for each combination of the arguments that are not x or y, which are the sizes with the most values, at most
+    MOST_MAPS. None where no size varies."""
     counts = {name: len(set(evidence.values(name))) for name in evidence.numbers}
     varying = [name for name in counts if counts[name] > 1 and min(evidence.values(name)) > 0]
     chosen = sorted(sorted(varying, key=lambda name: -counts[name])[:2], key=varying.index)

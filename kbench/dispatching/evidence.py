@@ -27,8 +27,7 @@ not be chosen."""
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of `choose`. `words` are the measured values of an argument that is a word or a boolean; a number has
-    none."""
+    """An argument of `choose`. `words` are the measured values of a word or a boolean; a number has none."""
 
     name: str
     type_name: str
@@ -84,11 +83,8 @@ class Evidence:
 
 
 def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
-    """The evidence in results files.
-
-    Raises UsageError if the files hold several operators or devices, a case that was measured in several ways, or an axis
-    whose name cannot be an argument; ResultsError if noise hides the winners, or if nothing was timed.
-    """
+    """The evidence in results files. Raises UsageError for files that no function can serve, and ResultsError if noise hides
+    the winners or nothing was timed."""
     _check_one_operator_and_device(sources)
     regrets_of: dict[Case, dict[str, tuple[float, float]]] = {}
     origins: dict[Case, str] = {}

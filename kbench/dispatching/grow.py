@@ -2,8 +2,8 @@
 
 The method is that of regression trees with several outputs, with cost-complexity pruning (Breiman, Friedman, Olshen and
 Stone, "Classification and Regression Trees", 1984). The outputs of a case are the regrets of the providers. A branch divides
-the cases where this leaves the least variance of the regrets. Accuracy would count a lost 0.1 % and a lost 50 % alike. A branch
-stays if it helps a case that loses more than the margin, and if what it saves over all cases pays for its question.
+the cases where this leaves the least variance of the regrets. It stays if it helps a case that loses more than the margin,
+and if what it saves over all cases pays for its question.
 """
 
 from __future__ import annotations
@@ -41,12 +41,8 @@ Words = frozenset[tuple[Value, ...]]
 
 
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
-    """A decision that names at most `limit` providers.
-
-    A regret of at most `margin` is good enough: each question, with those behind it, helps in a case that loses more. Summed
-    over the cases, they save at least PRICE times the margin each, and each further provider saves at least the margin. Raises
-    ResultsError if no provider has a trusted time in every case.
-    """
+    """A decision that names at most `limit` providers. A regret of at most `margin` is good enough. Raises ResultsError if no
+    provider has a trusted time in every case."""
     used = _used(evidence, limit, margin)
     cases = range(len(evidence.points))
     tree = _Grower(evidence, used, margin).grow(np.array(cases), 0, frozenset(map(evidence.words, cases))).tree
@@ -57,7 +53,7 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
 
 def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:
     """The providers that the tree may name: the general one, which has the least regret among those with a trusted time in
-    every case, then always the one that saves most beside those before it."""
+    every case, then those that save most beside those before them, and at least the margin."""
     totals = evidence.decided.sum(axis=0)
     general = int(np.argmin(totals))
     if not math.isfinite(totals[general]):
@@ -162,8 +158,8 @@ class _Grower:
         return _Grown(Leaf(self.names[choice], bounds), losses, 0)
 
     def _bounds(self, cases: Indices) -> dict[str, tuple[float, float]]:
-        """The bounds of every number that varies: all words that occur among the cases have cases on both sides of what lies
-        between them. The lower bound is above the upper one if there is no such place."""
+        """The bounds of every number that varies: all words among the cases have cases on both sides of what lies between. The
+        lower bound is above the upper one if there is no such place."""
         groups: dict[tuple[Value, ...], list[int]] = {}
         for case in map(int, cases):
             groups.setdefault(self.evidence.words(case), []).append(case)
@@ -188,8 +184,8 @@ class _Grower:
                 yield _Question(is_word(argument.name, word), says_yes, words)
 
     def _variance(self, cases: Indices, question: _Question) -> float:
-        """How far regrets lie from their means on both sides of a question: the sum of squares. It is infinite if the cases of
-        a side have a single shape, which says little about those between it and its neighbours."""
+        """The sum of squares of the distances of regrets to their means on both sides of a question. It is infinite if a side
+        has a single shape, which says little about its neighbours."""
         variance = 0.0
         for side in (cases[question.says_yes], cases[~question.says_yes]):
             if len(set(self.shapes[side])) < 2:

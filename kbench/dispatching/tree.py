@@ -1,5 +1,4 @@
-"""A decision tree, and the Python function that it is: it asks for a size, a product of sizes or a word, and names a provider
-at each end."""
+"""A decision tree, and the Python function that it is: it asks for sizes and words, and names a provider at each end."""
 
 from __future__ import annotations
 
@@ -41,10 +40,8 @@ Tree = Leaf | Branch
 
 @dataclass(frozen=True)
 class Decision:
-    """A tree, and what it does not cover.
-
-    general  the provider with a trusted time in every case: for words that were not measured, and outside of `Leaf.within`
-    """
+    """A tree. `general` is the provider with a trusted time in every case: for words that were not measured, and outside of
+    `Leaf.within`."""
 
     tree: Tree
     general: str

@@ -1,5 +1,4 @@
-"""The changes of series: of their level, and of their status, which is said at once and without statistics. Each is named with
-what else changed there: the code of the provider, the baseline, the machine, the stack or the settings."""
+"""The changes of series: of their level, and of their status, which needs no statistics. And what moved with each."""
 
 from __future__ import annotations
 
@@ -52,19 +51,17 @@ class MovedProperty:
 class HistoryChange:
     """A change of a series, and what moved with it.
 
-    before     the last point before it
-    at         the first point after it, or the last of a series that ended
-    around     the last point and the first one around all places at which it may lie; None for a series that ended
-    runs       the places of the runs in which it may have begun, the first and the last
-    reason     why the series failed or is new; empty for a change of its level
-    old_ms, new_ms, ratio, ci   the levels in ms without the drift of the machine, their quotient and its 95 % interval; None
-                                if the status changed and not the level
-    moved      the properties that moved, by kind. code: the git commits, if both are known, and the hash of the source.
-               machine: driver, limits and the UUID of the device. stack: versions of packages, of CUDA and of Python. settings:
-               those of the measurement and environment variables
-    baseline   the name of the baseline, and its own change as a ratio
-    copies     by what ratio the copies of the machine became slower, which kbench subtracts; None if by less than the margin
-    recent     whether it began in one of the last runs
+    before    the last point before it
+    at        the first point after it, or the last of a series that ended
+    around    the points around all places at which it may lie; None for a series that ended
+    runs      the places of the runs in which it may have begun, the first and the last
+    reason    why the series failed or is new; empty for a change of its level
+    old_ms    the level in ms without the drift of the machine, as `new_ms`; None if the status changed and not the level.
+              So are their quotient `ratio` and its 95 % interval `ci`
+    moved     the properties that moved, by kind: code, machine, stack (versions) or settings
+    baseline  the name of the baseline, and its own change as a ratio
+    copies    by what ratio the copies of the machine became slower; None if by less than the margin
+    recent    whether it began in one of the last runs
     """
 
     kind: Verdict

@@ -1,5 +1,4 @@
-"""A judged history: what the caller chose, and the changes of every series. `history_json` is the document for programs, which
-docs/history.md describes."""
+"""A judged history: what the caller chose, and the changes of every series. docs/history.md describes its JSON."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ CHANGE = "change"
 """The word of `--fail-on` for all kinds of changes."""
 
 CHANGE_KINDS = [kind for kind in Verdict if not kind.quiet and kind is not Verdict.SUSPECT]
-"""The kinds of changes that can fail the gate, in the words of `kbench compare`. A change between two states without a time is
-`untimed`, and fails no gate. A row that becomes suspect is `failed`."""
+"""The kinds of changes that can fail the gate. `untimed` cannot. A row that becomes suspect is `failed`."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True)
 class HistoryReport:
-    """A judged history. `series` are the chosen ones, and `changes` are in the order of time. `notes` are on files of the
-    folder."""
+    """A judged history: the chosen series, changes in the order of time, and notes on files of the folder."""
 
     path: Path
     options: HistoryOptions

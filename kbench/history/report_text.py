@@ -20,8 +20,7 @@ MOST_MOVED = 8
 """Properties of a kind that a line names. The rest are counted; the JSON export has all."""
 
 SEEN_SOON = 3.0
-"""A smaller step, in units of the noise, is often not found by the time that three points follow it. See
-tools/history_simulation.py."""
+"""A smaller step, in units of the noise, often takes more than three points to be found: tools/history_simulation.py."""
 
 NOTHING_MOVED = "nothing that kbench records"
 
@@ -80,8 +79,7 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
 
 
 def moved_text(changes: Sequence[HistoryChange]) -> str:
-    """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing did; "" if only a baseline
-    moved."""
+    """What moved in an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing did; "" if only a baseline moved."""
     # the hash of the code says nothing beside the commits
     kinds = {kind: moved[:1] if kind == "code" else moved for kind, moved in changes[0].moved.items()}
     texts = [f"{kind}: {_few(moved)}" for kind, moved in kinds.items() if moved]

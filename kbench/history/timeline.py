@@ -55,8 +55,7 @@ class Run:
 
     @cached_property
     def facts(self) -> Mapping[str, Mapping[str, str]]:
-        """What may affect times, for each machine by its `env_id`. The environment file describes one machine at its top, and
-        others under `environments`."""
+        """What may affect times, for each machine of the environment file by its `env_id`."""
         whole = self.environment
         further = {name: whole.model_copy(update=machine.entries()) for name, machine in whole.environments.items()}
         return {
@@ -67,8 +66,7 @@ class Run:
 
 
 def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
-    """The runs of a folder and the folders below it, and notes on what cannot be read. A row that stands in two files counts
-    once. Raises ResultsError if there is no run."""
+    """The runs below a folder, and notes on what cannot be read. Raises ResultsError if there is no run."""
     advice = f"`kbench run CONFIG -o {folder}/DATE` adds results to a history"
     if not folder.exists():
         raise ResultsError(f"{folder}: no such folder; {advice}")
@@ -103,8 +101,7 @@ def _belongs(row: Row) -> bool:
 
 
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:
-    """The runs without rows that an earlier one has: a file was copied, and sessions were appended later. A run that adds no
-    row of a provider is left out."""
+    """The runs without rows that an earlier one has, as a copied file. A run that adds no row of a provider is left out."""
     earlier: set[object] = set()
     fresh_runs = []
     for run in runs:
@@ -151,9 +148,8 @@ class RunPoint:
     run          the place of the run in `Timeline.runs`
     row          the last row with a time, or the last row if none has one
     started_at   when the first session measured the row
-    log_ms       the logarithm of the time in ms, less the machine's level; None if no session has a time
-    status       `ok` if every session has a time, else the status of the first that failed, else of the first without a time;
-                 `suspect` if a session is faster than it can be. A point that is suspect or wrong in a session has no time.
+    log_ms       the logarithm of the time in ms, less the machine's level; None if a session is suspect or wrong, too
+    status       of its sessions, as in `Side`; `suspect` if one is faster than it can be
     uncorrected  how many of its rows with a time have no copy control in their session
     """
 
@@ -225,8 +221,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All series of a history. `levels` has the mean level of each machine in each run, by the place of the run and the
-    machine, in log time."""
+    """All series of a history, and the mean level of each machine in each run, in log time."""
 
     runs: tuple[Run, ...]
     series: tuple[Series, ...]

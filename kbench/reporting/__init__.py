@@ -33,11 +33,8 @@ def write_report(
     where: str = "",
     title: str = "",
 ) -> Path:
-    """Write a page on results files and return its path.
-
-    `baseline` is a results file to compare the others with. `where` chooses rows (see kbench/results/row_filter.py). Raises
-    UsageError for wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
-    """
+    """Write a page on results files and return its path. `baseline` is a results file to compare the others with, and `where`
+    chooses rows. Raises UsageError for wrong choices, ResultsError where a file cannot be read, compared or written."""
     return _write(content(files, baseline=baseline, where=where, title=title), Path(out))
 
 

@@ -89,8 +89,7 @@ def content(
 
 
 def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str) -> dict[str, Any]:
-    """The files against the baseline, which may be one of them: counts, notes, differences, pictures, and the table of
-    `kbench compare`, with the verdicts that need attention first."""
+    """The files against the baseline, which may be one of them. Verdicts that need attention come first in the table."""
     from kbench.comparison import report
     from kbench.comparison.compare import compare_results  # scipy, which this needs, is slow to import
     from kbench.comparison.model import CompareOptions
@@ -224,8 +223,7 @@ def _glossary(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def _measurement(sources: Sequence[ResultsFile]) -> Table:
-    """How and on which machine each file was measured: a line per property that at least one file has, and a column per file. A
-    missing value is no difference."""
+    """How and on which machine each file was measured, with a column per file. A missing value is no difference."""
     columns = [_properties(source) for source in sources]
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):

@@ -20,12 +20,8 @@ __all__ = [
 
 
 def print_summary(analysis: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
-    """Print the summary to stdout.
-
-    On a terminal, at most `most_cases` lines of cases are printed, followed by `more`, the command that prints all of them.
-    `detailed` adds a table of the fastest provider of each case. It is also printed where the times of all providers are too
-    wide for the terminal.
-    """
+    """Print the summary to stdout. A terminal gets at most `most_cases` lines of cases and `more`, the command that prints all.
+    `detailed` adds a table of the fastest provider of each case, which also stands in for times that are too wide."""
     timed = any(row.ms is not None and row.role == Role.PROVIDER for row in analysis.rows)
     if findings := audit(analysis.rows):
         _print_lines("Before the numbers:", findings)

@@ -94,8 +94,7 @@ def _subject(analysis: Analysis, standing: Standing, cases: int) -> str:
 
 
 def caveats(analysis: Analysis) -> list[str]:
-    """Lines on how far to trust the tables: the noise floor, the number of rows with each flag, and the providers whose output
-    is not deterministic."""
+    """Lines on how far to trust the tables: the noise floor, flags, and providers whose output is not deterministic."""
     providers = [row for row in analysis.rows if row.role == Role.PROVIDER]
     too_noisy = analysis.noise.too_noisy  # the headline says so
     lines = [analysis.noise.sentence()] if any(row.ms is not None for row in providers) and not too_noisy else []
@@ -156,8 +155,8 @@ def left_out(rows: Sequence[Row]) -> list[str]:
 
 
 def _shared_values(lost: Sequence[Row], rows: Sequence[Row]) -> str:
-    """`, all at N=1001`: what all cases of the lost rows of a configuration share, and no case shares in which it is right: the
-    value of an axis, a scalar, a choice, the mode or the dtype. Empty if there is nothing."""
+    """`, all at N=1001`: what all cases of the lost rows of a configuration share, and no case in which it is right. Empty if
+    there is nothing."""
     name = lost[0].configuration_name
     right = [row for row in rows if row.configuration_name == name and row.status in (Status.OK, Status.CHECKED)]
     of_lost, of_right = ([{"dtype": row.case.dtype, **row.case.axes} for row in group] for group in (lost, right))

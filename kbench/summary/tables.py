@@ -1,5 +1,4 @@
-"""The tables of a summary: the standing of every provider, the time of every provider on every case, and the fastest provider
-of each case."""
+"""The tables of a summary: the standings of providers, their times on every case, and the fastest of each case."""
 
 from __future__ import annotations
 
@@ -42,11 +41,9 @@ UNMARKED = " "
 
 
 def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bool = False) -> Table:
-    """A line for each provider: its mean speed-up over the baseline (also in each mode, if a provider is faster in some only),
-    the numbers of cases in which it is faster, ties and is slower, the number of cases in which it is the fastest, its share of
-    the copy control (if arithmetic bounds a case: the largest TFLOP/s and the share of the speed of light), the largest memory
-    of a call if that differs much, and its largest error. The least important columns are left out if the table is wider than
-    `width`. `untimed`: providers without a time have a line, too."""
+    """A line for each provider. The means of modes are there if a provider is faster in some only, TFLOP/s where arithmetic
+    bounds a case, and memory if it differs much. The least important columns are left out if the table is wider than `width`.
+    `untimed`: providers without a time have a line, too."""
     lines = [line for line in analysis.standings if line.timed or untimed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
@@ -92,8 +89,7 @@ def _mean(line: Standing, mode: str | None = None) -> str:
 
 
 def record(line: Standing, *, with_unclear: bool) -> str:
-    """`74/17/3`: the numbers of cases in which the provider is faster than the baseline, ties and is slower; `with_unclear`
-    adds the cases in which this is unclear."""
+    """`74/17/3`: in how many cases the provider is faster than the baseline, ties, is slower and, if asked, unclear."""
     outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if with_unclear else [])]
     return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.over_baseline else NO_VALUE
 
@@ -139,9 +135,8 @@ def _named(name: str, value: str) -> str:
 
 
 def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
-    """The time of every provider on every case, in us, with the fastest marked: a line for each case, a column for each
-    provider. If that is wider than `width`, as where a parameter has many values, a line for each provider and a column for
-    each case. None if that is too wide also."""
+    """The times in us with the fastest marked: a line for each case, a column for each provider. If that is wider than `width`,
+    a line for each provider and a column for each case. None if that is too wide also."""
     keys, cases = _cases(analysis)
     providers = [line.configuration_name for line in analysis.standings if line.timed]
     winners = {winner.key: winner for winner in analysis.winners}
@@ -197,9 +192,8 @@ def _meaning(used: set[str]) -> str:
 
 
 def details_table(analysis: Analysis, width: int | None = None) -> Table:
-    """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), its
-    time, GB/s and share of the copy control (or TFLOP/s and share of the speed of light), speed-up over the baseline, largest
-    error, and flags if any winner has one. The least important columns are left out if the table is wider than `width`."""
+    """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), and
+    its numbers. The least important columns are left out if the table is wider than `width`."""
     keys, cases = _cases(analysis)
     winner_by_key = {winner.key: winner for winner in analysis.winners}
     winners = [winner_by_key[key] for key in keys]
