@@ -99,11 +99,6 @@ def baseline_text(change: HistoryChange) -> str:
     return f"the baseline {name} changed too, by {format_change(ratio)}"
 
 
-def change_text(change: HistoryChange) -> str:
-    """The size of a change of level: `+3.2% [+2.8, +3.6]`; "" for a change of status."""
-    return f"{format_change(change.ratio)} {interval(change.ci)}" if change.ratio and change.ci else ""
-
-
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool) -> Iterator[str]:
     machine = changes[0].series.key.machine
     of_machine = sum(series.key.machine == machine for series in report.series)
@@ -112,17 +107,15 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], colour: bool
         yield f"  changed with it: {text}"
     rows = []
     for change in changes:
+        step = levels = ""
+        if change.ratio and change.ci and change.old_ms and change.new_ms:
+            step = f"{format_change(change.ratio)} {interval(change.ci)}"
+            levels = f"{microseconds(change.old_ms)} -> {microseconds(change.new_ms)} us"
         parts = [change.series.key.label, _place(report, change), change.reason, baseline_text(change)]
-        rows.append((change.kind.mark, change_text(change), _levels(change), "; ".join(filter(None, parts))))
+        rows.append((change.kind.mark, step, levels, "; ".join(filter(None, parts))))
     table = Table(("kind", "change", "levels", "series"), rows).without_empty(("change", "levels"))
     for change, line in zip(changes, table.lines()[1:], strict=True):
         yield f"  {paint_mark(line, change.kind, colour)}"
-
-
-def _levels(change: HistoryChange) -> str:
-    if change.old_ms is None or change.new_ms is None:
-        return ""
-    return f"{microseconds(change.old_ms)} -> {microseconds(change.new_ms)} us"
 
 
 def _place(report: HistoryReport, change: HistoryChange) -> str:

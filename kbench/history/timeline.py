@@ -83,7 +83,8 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
             continue
         environment, note = read_environment(path, expected=True)
         notes += [*results.warnings, *filter(None, [note])]
-        run = Run(path, [row for row in results.rows if _belongs(row)], environment)
+        copies = [row for row in results.rows if row.control is Control.COPY and row.status is Status.OK]
+        run = Run(path, [*results.provider_rows, *copies], environment)
         if run.started_at:
             runs.append(run)
         elif run.rows:
@@ -94,10 +95,6 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
     if not runs:
         raise ResultsError(f"{folder}: no results of a provider here; {advice}")
     return runs, notes
-
-
-def _belongs(row: Row) -> bool:
-    return row.role is Role.PROVIDER or (row.control is Control.COPY and row.status is Status.OK)
 
 
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:

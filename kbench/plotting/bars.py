@@ -14,7 +14,7 @@ from kbench.plotting.lines import hollow_entries
 from kbench.plotting.names import four_digits
 from kbench.plotting.pages import Look, Page, Point, Series, series_of, shared_limits
 from kbench.plotting.scales import limits
-from kbench.plotting.sheet import POINTS_PER_INCH, Grid, finish, make_panels, text_width, wrap
+from kbench.plotting.sheet import POINTS_PER_INCH, Grid, finish, make_panels, text_width, wrap, write_beside
 from kbench.plotting.style import LIMIT_LINE, SMALL_PRINT, Theme
 
 BESIDE = 0.45
@@ -38,7 +38,10 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
     bar_height = max(0.31 if most <= FEW else 0.2, 0.17 * lines)
     height = max(1.6, 0.9 + bar_height * most)
     figure, grid_axes = make_panels(grid, height * grid.rows)
-    tops = [(0.0, _top_of(bars, look)) for bars in panels]
+    tops = []
+    for bars in panels:
+        _, top = limits([bar.whole for bar in bars if bar.whole], log=False)
+        tops.append((0.0, max([top, *look.levels(bars, top).values()])))
     for axes, bars, of_panel, (_, top) in zip(grid_axes, panels, names, shared_limits(tops, look), strict=True):
         axes.set_yticks(range(len(bars)), of_panel, fontsize=size)
         _draw(axes, bars, look, top, size)
@@ -70,12 +73,6 @@ def _in_lines(name: str, width: float, size: float) -> str:
     return name if text_width(name, size) <= width else wrap(name.replace(",", ", "), width, size, indent="")
 
 
-def _top_of(bars: Sequence[Series], look: Look) -> float:
-    """The end of the axis that suits the values of a panel."""
-    _, top = limits([bar.whole for bar in bars if bar.whole], log=False)
-    return max([top, *look.levels(bars, top).values()])
-
-
 def _draw(axes: Axes, bars: Sequence[Series], look: Look, top: float, size: float) -> None:
     """Draw bars that begin at zero, each with its value beside it and its band as a whisker."""
     theme, levels = look.theme, look.levels(bars, top)
@@ -90,10 +87,8 @@ def _draw(axes: Axes, bars: Sequence[Series], look: Look, top: float, size: floa
     axes.set_xlabel(look.metric.label)
     for label, level in levels.items():
         axes.axvline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
-        axes.annotate(
-            label, (level, 1), (0, 3), ("data", "axes fraction"), "offset points", ha="right", fontsize=SMALL_PRINT,
-            color=theme.muted,
-        )  # fmt: skip
+        small = {"ha": "right", "fontsize": SMALL_PRINT, "color": theme.muted}
+        write_beside(axes, label, (level, 1), (0, 3), ("data", "axes fraction"), **small)
         axes.set_title(axes.get_title(loc="left"), loc="left", pad=17)  # above the label
     if look.metric.ratio:
         axes.axvline(1, color=theme.quiet, linewidth=1.4, zorder=1)
@@ -108,15 +103,11 @@ def _draw_bar(axes: Axes, place: int, bar: Series, theme: Theme, top: float, siz
     if value is not None:
         high = min(value.high, top)
         end, ink = max(value.value, high), theme.ink
-        axes.barh(
-            place, value.value, height=0.68, color=theme.background if value.hollow else colour, edgecolor=colour,
-            linewidth=1.5 if value.hollow else 0,
-        )  # fmt: skip
+        face, edge = (theme.background, 1.5) if value.hollow else (colour, 0)
+        axes.barh(place, value.value, height=0.68, color=face, edgecolor=colour, linewidth=edge)
         if high - value.low > 0.004 * top:  # the halo makes it visible on a bar of any colour
             axes.hlines(place, value.low, high, color=theme.background, linewidth=3.4, zorder=3)
             axes.hlines(place, value.low, high, color=theme.ink, linewidth=1.3, zorder=3.1)
     plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the number
-    axes.annotate(
-        value_text(bar), (end, place), (5, 0), "data", "offset points", va="center", fontsize=min(size, 11), color=ink,
-        bbox=plate, zorder=2,
-    )  # fmt: skip
+    look = {"va": "center", "fontsize": min(size, 11), "color": ink, "bbox": plate, "zorder": 2}
+    write_beside(axes, value_text(bar), (end, place), (5, 0), **look)

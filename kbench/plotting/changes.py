@@ -22,7 +22,7 @@ from kbench.errors import ResultsError
 from kbench.plotting.names import combination_of, shorten, title_of
 from kbench.plotting.pages import Page, Picture, choose_axis, combinations, companions, numbers_of, split_into_pages
 from kbench.plotting.scales import ChangeAxis, scale_x
-from kbench.plotting.sheet import Grid, finish, make_panels
+from kbench.plotting.sheet import Grid, finish, make_panels, write_beside
 from kbench.plotting.style import ASTERISK, QUESTION_MARK, Theme
 
 MOST_PANELS = 24
@@ -100,10 +100,8 @@ class ChangeStyle:
         else:
             shape, size = VERDICT_MARKS[verdict]
         face = self.theme.background if verdict is Verdict.UNCLEAR else ink
-        return {
-            "marker": shape, "markersize": size, "color": ink, "markerfacecolor": face, "markeredgewidth": 1.3,
-            "linestyle": "",
-        }  # fmt: skip
+        edge = {"markerfacecolor": face, "markeredgewidth": 1.3}
+        return {"marker": shape, "markersize": size, "color": ink, "linestyle": "", **edge}
 
 
 def draw_changes(comparison: Comparison, x: str | None, by: Sequence[str], theme: Theme) -> Iterator[Picture]:
@@ -118,9 +116,14 @@ def draw_changes(comparison: Comparison, x: str | None, by: Sequence[str], theme
         )
     columns = ["operator", *axes, "provider", "dtype"]
     along, paired, pages = _pages(changes, axes, columns, x, by)
+    files = shorten([comparison.new, comparison.old])
+    against = f"{files[comparison.new]} against {files[comparison.old]}"
     for page in pages:
         is_list = len({change.where.get(along) for change in page.points}) < 2
-        style = ChangeStyle(theme, _axis(page.points, comparison.options.margin), comparison.options, is_list)
+        effects = [change.effect for change in page.points if change.drawn]
+        ends = [end for change in page.points for end in (change.low, change.high) if not math.isnan(end)]
+        axis = ChangeAxis.of(effects or [0.0], ends, comparison.options.margin)
+        style = ChangeStyle(theme, axis, comparison.options, is_list)
         whole = page.whole(columns)
         if is_list:
             names = [column for column in columns if column not in whole] or ["provider"]
@@ -129,7 +132,8 @@ def draw_changes(comparison: Comparison, x: str | None, by: Sequence[str], theme
             figure = _draw_sweeps(page, along, style)
         caption = "\n".join([*_caption(comparison, page.points, style), *paired])
         y_label = "" if is_list else style.label
-        finish(figure, _title(comparison, whole), caption, _legend(page.points, style), theme, y_label)
+        title = " · ".join(filter(None, [against, title_of(whole)]))
+        finish(figure, title, caption, _legend(page.points, style), theme, y_label)
         yield Picture(combination_of(page.fixed), figure)
 
 
@@ -167,12 +171,6 @@ def _pages(
     return along, list(paired.values()), split_into_pages(changes, beside, by, MOST_PANELS)
 
 
-def _axis(changes: Sequence[Change], margin: float) -> ChangeAxis:
-    effects = [change.effect for change in changes if change.drawn]
-    ends = [end for change in changes for end in (change.low, change.high) if not math.isnan(end)]
-    return ChangeAxis.of(effects or [0.0], ends, margin)
-
-
 def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle) -> Figure:
     """Panels of a sweep, with the same axes."""
     axis, theme = style.axis, style.theme
@@ -192,10 +190,9 @@ def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle) -> Figure:
         _draw_changes(axes, sizes, panel, style, (bottom + axis.low) / 2)
         for size, change in zip(sizes, panel, strict=True):
             if axis.outside(change.effect):
-                axes.annotate(
-                    axis.text(change.effect), (size, axis.within(change.effect)), (6, 0), "data", "offset points",
-                    va="center", fontsize=9, color=theme.muted,
-                )  # fmt: skip
+                place = size, axis.within(change.effect)
+                look = {"va": "center", "fontsize": 9, "color": theme.muted}
+                write_beside(axes, axis.text(change.effect), place, (6, 0), **look)
     return figure
 
 
@@ -216,11 +213,9 @@ def _draw_list(changes: Sequence[Change], columns: Sequence[str], style: ChangeS
     axes.grid(visible=False, axis="y")
     _draw_changes(axes, range(len(shown)), shown, style, axis.within(-math.inf))
     for place, change in enumerate(shown):
-        axes.annotate(
-            f"{change.verdict}  {axis.text(change.effect)}" if change.drawn else str(change.verdict), (1, place), (6, 0),
-            ("axes fraction", "data"), "offset points", va="center", fontsize=10.5,
-            color=theme.readable(style.colour(change.verdict)), annotation_clip=False,
-        )  # fmt: skip
+        text = f"{change.verdict}  {axis.text(change.effect)}" if change.drawn else str(change.verdict)
+        look = {"va": "center", "fontsize": 10.5, "color": theme.readable(style.colour(change.verdict))}
+        write_beside(axes, text, (1, place), (6, 0), ("axes fraction", "data"), **look)
     return figure
 
 
@@ -253,12 +248,6 @@ def _legend(changes: Sequence[Change], style: ChangeStyle) -> list[Line2D]:
     counts = Counter(change.verdict for change in changes)
     occurring = [verdict for verdict in Verdict if counts[verdict]]
     return [Line2D([], [], label=f"{counts[verdict]} {verdict}", **style.mark(verdict)) for verdict in occurring]
-
-
-def _title(comparison: Comparison, whole: dict[str, object]) -> str:
-    names = shorten([comparison.new, comparison.old])
-    rest = title_of(whole)
-    return f"{names[comparison.new]} against {names[comparison.old]}" + (f" · {rest}" if rest else "")
 
 
 def _caption(comparison: Comparison, changes: Sequence[Change], style: ChangeStyle) -> Iterator[str]:

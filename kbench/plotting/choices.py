@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -69,11 +70,10 @@ def _draw_panel(axes: Axes, panel: ChoicePanel, colours: Mapping[str, str]) -> N
     names = list(colours)
     cells = np.array([[names.index(name) for name in row] for row in panel.chosen])
     ys = panel.ys if panel.y_name else [0.5, 1.5]  # a strip is twice its only row
-    axes.pcolormesh(
-        panel.xs, ys, np.broadcast_to(cells, (len(ys), len(panel.xs))),
-        cmap=ListedColormap([*map(_pale, colours.values())]), vmin=-0.5, vmax=len(names) - 0.5, shading="nearest",
-        rasterized=True,
-    )  # fmt: skip
+    cells = np.broadcast_to(cells, (len(ys), len(panel.xs)))
+    pale = ListedColormap([*map(_pale, colours.values())])
+    ends: dict[str, Any] = {"vmin": -0.5, "vmax": len(names) - 0.5}
+    axes.pcolormesh(panel.xs, ys, cells, cmap=pale, shading="nearest", rasterized=True, **ends)
     for x, y, best in panel.dots:
         axes.plot(x, y, "o", color=colours[best], markeredgecolor=LIGHT.background, markersize=6.5)
     axes.grid(visible=False)

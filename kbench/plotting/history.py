@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ from kbench.history.timeline import Series
 from kbench.plotting.names import file_name_part, four_digits, shorten, title_of
 from kbench.plotting.pages import Page, Picture, groups
 from kbench.plotting.scales import ChangeAxis
-from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share
+from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share, write_beside
 from kbench.plotting.style import LIMIT_LINE, Style, Theme, row_mark, styles
 from kbench.results.vocabulary import Status
 from kbench.text.numbers import format_change
@@ -133,7 +134,11 @@ def _draw_page(page: HistoryPage) -> Figure:
         for series in timed:
             _draw_series(axes, series, page, axis)
         if len(timed) <= 8:  # more do not fit beside the panel
-            name_ends(axes, [_present(series, page) for series in timed], page.theme, 9.5, leaders=False)
+            ends = []
+            for series in timed:
+                now = f"{four_digits(math.exp(series.fitted[-1]) * 1e3)} \N{MICRO SIGN}s"
+                ends.append((series.fitted[-1] - series.fitted[0], now, page.style(series).colour))
+            name_ends(axes, ends, page.theme, 9.5, leaders=False)
         runs = [run for run, changes in page.events.items() if any(change.series in panel for change in changes)]
         number_rows = _draw_events(axes, runs, page, grid.panel_width)
         axes.set_title(axes.get_title(loc="left"), loc="left", pad=7 + NUMBER_POINTS * number_rows)
@@ -149,13 +154,6 @@ def _axis(series: Sequence[Series]) -> ChangeAxis:
     low, high = min(low, *levels, -math.log(1.04)), max(high, *levels, math.log(1.04))
     room = 0.05 * (high - low)
     return ChangeAxis(float(low - room), float(high + room))
-
-
-def _present(series: Series, page: HistoryPage) -> tuple[float, str, str]:
-    """The height, the text and the colour of the present time of a provider, beside the end of its line."""
-    last = series.fitted[-1]
-    text = f"{four_digits(math.exp(last) * 1e3)} \N{MICRO SIGN}s"
-    return last - series.fitted[0], text, page.style(series).colour
 
 
 def _draw_dates(axes: Axes, page: HistoryPage) -> None:
@@ -177,11 +175,16 @@ def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis
     dot = 4.5 if len(xs) > 15 else 8.0
     for chosen, shape, size in ((~above & ~below, ".", dot), (above, "^", 5.0), (below, "v", 5.0)):
         if chosen.any():
-            axes.plot(
-                xs[chosen], np.clip(ys[chosen], axis.low, axis.high), shape, color=style.colour, markersize=size,
-                alpha=0.6, markeredgewidth=0, zorder=3, clip_on=False,
-                rasterized=len(xs) > 200,  # an SVG or PDF would become too large otherwise
-            )  # fmt: skip
+            look: dict[str, Any] = {
+                "color": style.colour,
+                "alpha": 0.6,
+                "markersize": size,
+                "markeredgewidth": 0,
+                "zorder": 3,
+            }
+            look["rasterized"] = len(xs) > 200  # an SVG or PDF would become too large otherwise
+            inside = np.clip(ys[chosen], axis.low, axis.high)
+            axes.plot(xs[chosen], inside, shape, clip_on=False, **look)
     axes.step(xs, levels, where="mid", color=style.colour, linestyle=style.line, linewidth=2.2, zorder=4)
 
 
@@ -198,10 +201,9 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
         left = (x - low) / (high - low) * width
         row = next((place for place, end in enumerate(ends) if end <= left), len(ends))
         ends[row : row + 1] = [left + NUMBER_POINTS]
-        axes.annotate(
-            str(page.numbers[run]), (x, 1), (0, 4 + NUMBER_POINTS * row), ("data", "axes fraction"), "offset points",
-            ha="center", va="bottom", fontsize=9, fontweight="bold", color=page.theme.ink, annotation_clip=False,
-        )  # fmt: skip
+        above = 0, 4 + NUMBER_POINTS * row
+        look = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": page.theme.ink}
+        write_beside(axes, str(page.numbers[run]), (x, 1), above, ("data", "axes fraction"), **look)
     return len(ends)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -16,10 +16,18 @@ from matplotlib.lines import Line2D
 
 from kbench.plotting.pages import COPY_CURVE, Look, Page, Point, Series, Value, series_of, shared_limits
 from kbench.plotting.scales import limits, scale_x, scale_y
-from kbench.plotting.sheet import Grid, draw_strip, finish, make_panels, name_ends, strip_share, text_width
+from kbench.plotting.sheet import (
+    Grid,
+    draw_strip,
+    finish,
+    make_panels,
+    name_ends,
+    strip_share,
+    text_width,
+    write_beside,
+)
 from kbench.plotting.style import LIMIT_LINE, MARK_SHAPES, QUESTION_MARK, SMALL_PRINT, Theme, row_mark
 from kbench.results.case import natural_key
-from kbench.results.vocabulary import Status
 
 LINEAR_SPAN = 20
 """An axis is logarithmic where the largest value is more than this many times the smallest."""
@@ -32,11 +40,16 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
     """A page of lines. The curves of a single panel have their names at their ends, where these have room."""
     panels = [series_of(points, look) for points in page.panels]
     grid = Grid.of(page.titles)
-    marks = [_marks(panel) for panel in panels]
+    marks = []
+    for panel in panels:
+        lost = sorted((series for series in panel if series.marks), key=lambda series: natural_key(series.curve))
+        marks.append([(series.style.colour, series.marks) for series in lost])
     strip = strip_share(max(map(len, marks)))
     log = any(wants_log(panel, look) for panel in panels)  # the same for all panels
     extents = shared_limits([extent_of(panel, look, log=log) for panel in panels], look)
-    edges = _cache_edges(panels, look)
+    edges = [_resident_up_to(panel, look) for panel in panels]
+    if all(edge == math.inf for edge in edges):  # there is nothing to tell apart
+        edges = [None] * len(panels)
     figure, grid_axes = make_panels(grid, (4.1 if grid.columns == 1 else 3.3) * grid.rows)
     for axes, panel, extent, edge, of_panel in zip(grid_axes, panels, extents, edges, marks, strict=True):
         xs = sizes_of(panel)
@@ -64,11 +77,6 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
 def sizes_of(panel: Iterable[Series]) -> list[float]:
     """All x of a panel, sorted."""
     return sorted({x for series in panel for x in series.by_x})
-
-
-def is_line(points: Iterable[Point]) -> bool:
-    """Whether values stand at more than one x."""
-    return len({point.x for point in points if point.has_value} - {None}) > 1
 
 
 def wants_log(panel: Sequence[Series], look: Look) -> bool:
@@ -103,12 +111,11 @@ def _draw_backdrop(
 ) -> None:
     """Draw the limits of the device, and shade the sizes up to `cache_edge`."""
     theme, (bottom, top) = look.theme, extent
-    small: dict[str, Any] = {"fontsize": SMALL_PRINT, "color": theme.muted, "zorder": 1.5}
+    across, small = ("axes fraction", "data"), {"fontsize": SMALL_PRINT, "color": theme.muted, "zorder": 1.5}
     levels = {label: level for label, level in look.levels(panel, top).items() if bottom < level < top}
     for label, level in levels.items():
         axes.axhline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
-        place: Any = (1, level), (-2, 2), ("axes fraction", "data"), "offset points"
-        axes.annotate(label, *place, ha="right", va="bottom", **small)
+        write_beside(axes, label, (1, level), (-2, 2), across, ha="right", va="bottom", **small)
     if look.metric.ratio:
         axes.axhline(1, color=theme.quiet, linewidth=1.4, zorder=1)
     if cache_edge is not None:
@@ -119,13 +126,7 @@ def _draw_backdrop(
         mebibytes = (look.agreed("cache_bytes", panel) or 0) / 2**20
         label = f"fits in {'cache' if on_host else 'L2'} ({mebibytes:.0f} MiB)"
         under = max(levels.values(), default=top)  # the levels have their labels above their lines
-        axes.annotate(label, (0, under), (5, -3), ("axes fraction", "data"), "offset points", va="top", **small)
-
-
-def _cache_edges(panels: Sequence[Sequence[Series]], look: Look) -> list[float | None]:
-    """`_resident_up_to` for each panel of a page. All are None if everything fits: there is nothing to tell apart."""
-    edges = [_resident_up_to(panel, look) for panel in panels]
-    return [None] * len(edges) if all(edge == math.inf for edge in edges) else edges
+        write_beside(axes, label, (0, under), (5, -3), across, va="top", **small)
 
 
 def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
@@ -173,10 +174,9 @@ def _draw_curve(axes: Axes, series: Series, theme: Theme, xs: Sequence[float], p
         chosen = {*xs[offset::every], *alone}
         shown = [x for x, value in values.items() if bool(value.hollow) == hollow and x in chosen]
         if shown:
-            axes.plot(
-                shown, [values[x].value for x in shown], color=colour, linestyle="", markerfacecolor=face,
-                markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **style.points,
-            )  # fmt: skip
+            heights = [values[x].value for x in shown]
+            marks = {"markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": width, **style.points}
+            axes.plot(shown, heights, color=colour, linestyle="", zorder=order + 0.5, **marks)
 
 
 def _draw_suspects(axes: Axes, series: Series, theme: Theme, extent: tuple[float, float]) -> None:
@@ -189,12 +189,6 @@ def _draw_suspects(axes: Axes, series: Series, theme: Theme, extent: tuple[float
         colour = theme.readable(series.style.colour)
         inside = np.clip(values, low, high)
         axes.plot(xs, inside, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
-
-
-def _marks(panel: Iterable[Series]) -> list[tuple[str, Mapping[Status, Sequence[float]]]]:
-    """The colours and the marks of the series that have any."""
-    lost = sorted((series for series in panel if series.marks), key=lambda series: natural_key(series.curve))
-    return [(series.style.colour, series.marks) for series in lost]
 
 
 # -- names
@@ -228,10 +222,9 @@ def curve_entries(panels: Iterable[Sequence[Series]], look: Look) -> list[Line2D
 def hollow_entries(points: Iterable[Point], look: Look) -> list[Line2D]:
     """A legend entry of hollow points or bars, if there are any. It is grey, because they have the colour of their provider."""
     flags = hollow_flags(points)
-    ring = Line2D(
-        [], [], label=flags, color=look.theme.muted, marker="o", linestyle="", markerfacecolor=look.theme.background,
-        markeredgewidth=1.5,
-    )  # fmt: skip
+    theme = look.theme
+    ring = Line2D([], [], color=theme.muted, marker="o", linestyle="", label=flags)
+    ring.set(markerfacecolor=theme.background, markeredgewidth=1.5)
     return [ring] if flags else []
 
 

@@ -17,7 +17,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.plotting.names import BARE_COLUMNS, natural, size_text
 from kbench.plotting.pages import Look, Page, axes_of, choose_axis, numbers_of, where_of
 from kbench.plotting.scales import short, ticks
-from kbench.plotting.sheet import PAGE_WIDTHS, Grid, finish, make_panels, text_width
+from kbench.plotting.sheet import PAGE_WIDTHS, Grid, finish, make_panels, text_width, write_beside
 from kbench.plotting.style import mix
 from kbench.text.words import plural
 
@@ -154,10 +154,8 @@ def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: Sequence[float],
     if not look.paired:
         axes.set_xlabel(look.x)
         return
-    axes.annotate(
-        "\n".join([look.x, *look.paired]), (0, 0), (-8, -3.5), "axes fraction", "offset points", ha="right", va="top",
-        fontsize=TICK_SIZE, annotation_clip=False,
-    )  # fmt: skip
+    names = "\n".join([look.x, *look.paired])
+    write_beside(axes, names, (0, 0), (-8, -3.5), "axes fraction", ha="right", va="top", fontsize=TICK_SIZE)
 
 
 def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric, default_metric, metric_by_name
 from kbench.errors import UsageError
-from kbench.plotting.lines import is_line
 from kbench.plotting.maps import SHADES, SIGNS, Cell, cells_of
 from kbench.plotting.names import natural, shorten
 from kbench.plotting.pages import (
@@ -110,9 +109,11 @@ def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> I
     only_bars = choices.kind == "bars"
     apart = [name for name in look.titled if name not in look.paired] + ["file"] * ("file" in choices.by)
     beside = [name for name in apart if name != look.x]
-    panels = [panel for _, panel in groups([point for point in points if point.drawn], beside)]
-    of_lines = [point for panel in panels if not only_bars and is_line(panel) for point in panel]
-    of_bars = [point for panel in panels if only_bars or not is_line(panel) for point in panel]
+    of_lines: list[Point] = []
+    of_bars: list[Point] = []
+    for _, panel in groups([point for point in points if point.drawn], beside):
+        xs = {point.x for point in panel if point.has_value} - {None}
+        (of_bars if only_bars or len(xs) < 2 else of_lines).extend(panel)
     # the title of a panel of bars says at which x it is, unless the panel then falls into many, of which one has values
     by_x = only_bars or len(combinations(of_bars, apart)) == len(combinations(of_bars, beside))
     for kind, members, names in (("lines", of_lines, beside), ("bars", of_bars, apart if by_x else beside)):

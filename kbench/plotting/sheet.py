@@ -137,13 +137,20 @@ def name_ends(
 ) -> None:
     """Write names at the ends of lines, right of a panel: of each its value, its text and the colour of its line. With
     `leaders` thin lines lead to them, also to one that `finish` moves."""
-    apart = 14 if leaders else 5
+    right, apart = axes.get_xlim()[1], 14 if leaders else 5
     for value, name, colour in names:
-        leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
-        axes.annotate(
-            name, (axes.get_xlim()[1], value), (apart, 0), "data", "offset points", va="center", fontsize=size,
-            color=theme.readable(colour), annotation_clip=False, arrowprops=leader if leaders else None, gid=END_NAME,
-        )  # fmt: skip
+        look = {"va": "center", "fontsize": size, "color": theme.readable(colour), "gid": END_NAME}
+        if leaders:
+            line = {"arrowstyle": "-", "color": colour, "linewidth": 0.9}
+            look["arrowprops"] = {**line, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
+        write_beside(axes, name, (right, value), (apart, 0), **look)
+
+
+def write_beside(
+    axes: Axes, text: str, place: tuple[float, float], points: tuple[float, float], coords: Any = "data", **look: Any
+) -> None:
+    """Write a text at a distance of some points from a place, which may lie outside of the panel."""
+    axes.annotate(text, place, points, coords, "offset points", annotation_clip=False, **look)
 
 
 def strip_share(rows: int) -> float:

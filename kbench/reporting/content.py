@@ -137,14 +137,13 @@ def _standings(analysis: Analysis, members: Sequence[Row]) -> Table:
     if not _has_rivals(analysis):
         table = table.drop("fastest").drop("tied")
     renamed = {"tied": "tied for fastest", "?": "unclear"}
-    flags = [_flags(provider, members) for provider, *_ in table.rows]
+    raised = Counter((row.configuration_name, flag) for row in members for flag in row.flags)
+    flags = [
+        ", ".join(f"{count} {flag}" for (name, flag), count in raised.most_common() if name == provider)
+        for provider, *_ in table.rows
+    ]
     shown = [(renamed.get(head, head), cells) for head, cells in zip(table.header, table.columns, strict=True)]
     return page_table([*shown, ("flags", flags)])
-
-
-def _flags(provider: str, members: Sequence[Row]) -> str:
-    raised = Counter(flag for row in members if row.configuration_name == provider for flag in row.flags)
-    return ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
 
 
 def _has_rivals(analysis: Analysis) -> bool:
@@ -183,7 +182,7 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
         for name, write in NUMBERS.items()
     ]
     columns = [
-        ("provider", [_name(row) for row in rows]),
+        ("provider", [row.configuration_name + " (control)" * (row.role == Role.CONTROL) for row in rows]),
         ("file", [label for label, _ in members]),
         ("operator", [row.case.operator for row in rows]),
         *((axis, [str(row.case.axes.get(axis, "")) for row in rows]) for axis in axes),
@@ -205,10 +204,6 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
         if cells[0] and head not in ("file", "session")
     ]
     return common, page_table([column for column in columns if column not in shared])
-
-
-def _name(row: Row) -> str:
-    return f"{row.configuration_name} (control)" if row.role == Role.CONTROL else row.configuration_name
 
 
 def _glossary(rows: Iterable[Row]) -> dict[str, str]:
