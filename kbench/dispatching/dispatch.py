@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -19,6 +18,7 @@ from kbench.dispatching.grow import grow
 from kbench.dispatching.tree import Decision
 from kbench.files import replace
 from kbench.plotting.choices import ChoicePanel
+from kbench.plotting.names import title_of
 from kbench.plotting.results import machine_line, method_line
 from kbench.results.stamps import now
 from kbench.text.printable import printable
@@ -93,15 +93,12 @@ def dispatch(
     report = []
     if evidence.omitted:
         count, total = len(evidence.omitted), len(evidence.omitted) + len(evidence.points)
-        report.append(
-            f"left out: {count} of {total} cases, because no provider has a trusted time there, for example "
-            f"{evidence.omitted[0]}"
-        )
-    report += [
-        f"never chosen: {name}, although it is the fastest somewhere, because it has no trusted time in {gap}"
-        for name, gap in evidence.gaps.items()
-        if name not in decision.providers and _gain(name, evidence, measured) > margin
-    ]
+        why = f"because no provider has a trusted time there, for example {evidence.omitted[0]}"
+        report.append(f"left out: {count} of {total} cases, {why}")
+    for name, gap in evidence.gaps.items():
+        if name not in decision.providers and _gain(name, evidence, measured) > margin:
+            why = f"because it has no trusted time in {gap}"
+            report.append(f"never chosen: {name}, although it is the fastest somewhere, {why}")
     report.append(_regret_line(measured, held_out=False))
     if held_out:
         report.append(_regret_line(held_out, held_out=True))
@@ -120,17 +117,16 @@ def _gain(name: str, evidence: Evidence, losses: Sequence[Loss]) -> float:
 
 def _header(decision: Decision, evidence: Evidence, sources: Sequence[ResultsFile], report: Sequence[str]) -> list[str]:
     """What the written files say about their origin and their limits."""
-    sizes = [
-        f"{name} from {min(values)} to {max(values)}" if min(values) < max(values) else f"{name}={values[0]}"
-        for name in evidence.numbers
-        for values in [evidence.values(name)]
-    ]
-    words = [f"{name}: {', '.join(map(str, measured))}" for name, measured in decision.words.items()]
-    fixed = [f"only {name}={value}" for name, value in evidence.fixed.items()]
+    measured = []
+    for name in evidence.numbers:
+        low, high = min(evidence.values(name)), max(evidence.values(name))
+        measured.append(f"{name} from {low} to {high}" if low < high else f"{name}={low}")
+    measured += [f"{name}: {', '.join(map(str, words))}" for name, words in decision.words.items()]
+    measured += [f"only {name}={value}" for name, value in evidence.fixed.items()]
     lines = [
         f"The provider of {evidence.operator} for a shape. kbench {__version__} made this file at {now()}; do not edit it.",
         *(f"From {source.path}: {machine_line(source)} · {method_line([source])}" for source in sources),
-        f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
+        f"Measured: {'; '.join(measured)}.",
         *(f"{line[0].upper()}{line[1:]}." for line in report),
     ]
     if decision.providers == [decision.general]:
@@ -209,30 +205,32 @@ def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
         return []
     x, y = chosen[-1], chosen[0] if len(chosen) > 1 else ""
     others = [argument.name for argument in evidence.arguments if argument.name not in (x, y)]
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for case, point in enumerate(evidence.points):
-        groups.setdefault(tuple(point[name] for name in others), []).append(case)
-    xs = _mesh(evidence.values(x))
-    ys = _mesh(evidence.values(y)) if y else [1.0]
     named = [name for name in others if len({point[name] for point in evidence.points}) > 1]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for case, point in enumerate(evidence.points):
+        groups.setdefault(tuple(str(point[name]) for name in others), []).append(case)
+    xs, ys = _mesh(evidence.values(x)), _mesh(evidence.values(y)) if y else [1.0]
     panels = []
-    for _, cases in islice(sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))), MOST_MAPS):
+    for _, cases in sorted(groups.items())[:MOST_MAPS]:
         point = evidence.points[cases[0]]
+        title = title_of({name: point[name] for name in named})
         rows = [[decision.choose({**point, x: a, **({y: b} if y else {})}) for a in xs] for b in ys]
-        title = " · ".join(str(point[name]) if name == "dtype" else f"{name}={point[name]}" for name in named)
-        panels.append(ChoicePanel(title, x, y, xs, ys, rows, [_dot(decision, evidence, case, x, y) for case in cases]))
+        dots = []
+        for case in cases:
+            at = evidence.values(x)[case], evidence.values(y)[case] if y else 1.0
+            dots.append((*at, _best(decision, evidence, case)))
+        panels.append(ChoicePanel(title, x, y, xs, ys, rows, dots))
     return panels
 
 
-def _dot(decision: Decision, evidence: Evidence, case: int, x: str, y: str) -> tuple[float, float, str]:
-    """Where a case lies in the map, and its best provider: the chosen one, unless another is shown to be faster."""
-    best = decision.choose(evidence.points[case])
-    if evidence.decided[case, evidence.providers.index(best)] > 0:
-        best = evidence.providers[int(np.argmin(evidence.measured[case]))]
-    return evidence.values(x)[case], evidence.values(y)[case] if y else 1.0, best
+def _best(decision: Decision, evidence: Evidence, case: int) -> str:
+    """The best provider of a case: the chosen one, unless another is shown to be faster."""
+    chosen = decision.choose(evidence.points[case])
+    if evidence.decided[case, evidence.providers.index(chosen)] > 0:
+        return evidence.providers[int(np.argmin(evidence.measured[case]))]
+    return chosen
 
 
-def _mesh(values: Iterable[float]) -> list[float]:
+def _mesh(values: Sequence[float]) -> list[float]:
     """Places at equal factors, from below the smallest value to above the largest."""
-    sizes = list(values)
-    return [float(place) for place in np.geomspace(min(sizes) / BEYOND, max(sizes) * BEYOND, CELLS)]
+    return list(np.geomspace(min(values) / BEYOND, max(values) * BEYOND, CELLS))

@@ -36,16 +36,13 @@ should be able to pay for a question."""
 
 Indices = NDArray[np.intp]
 
-Words = frozenset[tuple[Value, ...]]
-"""Combinations of the words of a case, such as its dtype and mode."""
-
 
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     """A decision that names at most `limit` providers. A regret of at most `margin` is good enough. Raises ResultsError if no
     provider has a trusted time in every case."""
     used = _used(evidence, limit, margin)
-    cases = range(len(evidence.points))
-    tree = _Grower(evidence, used, margin).grow(np.array(cases), 0, frozenset(map(evidence.words, cases))).tree
+    cases = np.arange(len(evidence.points))
+    tree = _Grower(evidence, used, margin).grow(cases, cases).tree
     if isinstance(tree, Leaf) and not tree.within:
         return Decision(tree, tree.provider, evidence.arguments)  # for words that were not measured, too
     return Decision(tree, evidence.providers[used[0]], evidence.arguments)
@@ -79,18 +76,13 @@ def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:
 
 
 class _Question(NamedTuple):
-    """A question about some cases.
-
-    text      a Python expression
-    says_yes  which of the cases say yes
-    words     the words that say yes, if it is about a word
-    factors   how many questions it counts as: a product counts as as many as it has factors
-    """
+    """A Python expression, and which cases of the evidence say yes. A product counts as as many questions as it has
+    `factors`."""
 
     text: str
-    says_yes: NDArray[np.bool_]
-    words: Words | None = None
+    yes: NDArray[np.bool_]
     factors: int = 1
+    is_word: bool = False
 
 
 class _Grown(NamedTuple):
@@ -125,33 +117,33 @@ class _Grower:
             (first, second): columns[first] * columns[second] for first, second in combinations(sizes, 2)
         }
 
-    def grow(self, cases: Indices, depth: int, words: Words) -> _Grown:
-        """The tree for some cases, at a depth below the root. `words` are those that can come here."""
-        leaf = self._leaf(cases, words)
+    def grow(self, cases: Indices, allowed: Indices, depth: int = 0) -> _Grown:
+        """The tree for some cases, at a depth below the root. `allowed` are all cases whose words can come here."""
+        leaf = self._leaf(cases, allowed)
         if depth == DEEPEST or not (leaf.losses > self.margin).any():
             return leaf
         question = min(self._questions(cases), key=lambda asked: self._variance(cases, asked), default=None)
         if question is None or math.isinf(self._variance(cases, question)):
             return leaf
-        yes_words, no_words = words, words
-        if question.words is not None:
-            yes_words, no_words = words & question.words, words - question.words
-        yes = self.grow(cases[question.says_yes], depth + 1, yes_words)
-        no = self.grow(cases[~question.says_yes], depth + 1, no_words)
+        sides = []
+        for answers in (question.yes, ~question.yes):
+            of_side = allowed[answers[allowed]] if question.is_word else allowed
+            sides.append(self.grow(cases[answers[cases]], of_side, depth + 1))
+        yes, no = sides
         losses, questions = yes.losses + no.losses, question.factors + yes.questions + no.questions
         helps = ((leaf.losses > self.margin) & (losses < leaf.losses)).any()
         pays = losses.sum() + PRICE * self.margin * questions < leaf.losses.sum()
         return _Grown(Branch(question.text, yes.tree, no.tree), losses, questions) if helps and pays else leaf
 
-    def _leaf(self, cases: Indices, words: Words) -> _Grown:
+    def _leaf(self, cases: Indices, allowed: Indices) -> _Grown:
         """The best single provider for some cases. One without a trusted time somewhere gets bounds, and is taken only if it
         ran with all words that can come here."""
         choice = int(np.argmin(self.losses[cases].sum(axis=0)))  # of equals the one that is used already
         bounds: dict[str, tuple[float, float]] = {}
         if (self.losses[:, choice] == FORBIDDEN).any():
             bounds = self._bounds(cases)
-            measured_words = set(map(self.evidence.words, cases))
-            if measured_words != words or any(low > high for low, high in bounds.values()):
+            measured, possible = ({*map(self.evidence.words, some)} for some in (cases, allowed))
+            if measured != possible or any(low > high for low, high in bounds.values()):
                 choice, bounds = 0, {}
         losses = np.zeros(len(self.losses))
         losses[cases] = self.losses[cases, choice]
@@ -172,22 +164,20 @@ class _Grower:
 
     def _questions(self, cases: Indices) -> Iterator[_Question]:
         for factors, column in self.features.items():
-            values = column[cases]
-            for low, high in pairwise(np.unique(values)):
+            for low, high in pairwise(np.unique(column[cases])):
                 text = f"{' * '.join(factors)} <= {_between(float(low), float(high))}"
-                yield _Question(text, values <= low, factors=len(factors))
-        all_words = list(map(self.evidence.words, range(len(self.evidence.points))))
-        for place, argument in enumerate(argument for argument in self.evidence.arguments if argument.words):
+                yield _Question(text, column <= low, len(factors))
+        for argument in self.evidence.arguments:
             for word in argument.words:
-                says_yes = np.array([all_words[case][place] == word for case in cases])
-                words = frozenset(combination for combination in all_words if combination[place] == word)
-                yield _Question(is_word(argument.name, word), says_yes, words)
+                yes = np.array([point[argument.name] == word for point in self.evidence.points])
+                yield _Question(is_word(argument.name, word), yes, is_word=True)
 
     def _variance(self, cases: Indices, question: _Question) -> float:
         """The sum of squares of the distances of regrets to their means on both sides of a question. It is infinite if a side
         has a single shape, which says little about its neighbours."""
         variance = 0.0
-        for side in (cases[question.says_yes], cases[~question.says_yes]):
+        yes = question.yes[cases]
+        for side in (cases[yes], cases[~yes]):
             if len(set(self.shapes[side])) < 2:
                 return math.inf
             outputs = self.outputs[side]

@@ -172,23 +172,18 @@ def draw_strip(
 
 
 def _move_end_names_apart(axes: Axes, unit: float) -> None:
-    """Move the names at the ends of lines apart. `unit` is the size of a pixel in points."""
+    """Move the names at the ends of lines apart, within the height of the panel. Names that are close move as a group, half of
+    it up and half of it down. `unit` is the size of a pixel in points."""
     names: list[Any] = [text for text in axes.texts if text.get_gid() == END_NAME]
     names.sort(key=lambda name: name.xy[1])
-    heights = [unit * (axes.transData.transform(name.xy)[1] - axes.bbox.y0) for name in names]
     apart = 1.25 * max((name.get_fontsize() for name in names), default=0)
-    places = spread(heights, apart, unit * axes.bbox.height)
+    heights = np.array([unit * (axes.transData.transform(name.xy)[1] - axes.bbox.y0) for name in names])
+    steps = apart * np.arange(len(names))
+    lowered = heights - steps
+    up, down = np.maximum.accumulate(lowered), np.minimum.accumulate(lowered[::-1])[::-1]
+    places = np.clip((up + down) / 2 + steps, steps, unit * axes.bbox.height - steps[::-1])
     for name, height, place in zip(names, heights, places, strict=True):
         name.xyann = (name.xyann[0], place - height)
-
-
-def spread(heights: Sequence[float], apart: float, most: float) -> Any:
-    """Sorted heights, moved to a distance of `apart` between 0 and `most`. Heights that are close move as a group, half of it
-    up and half of it down."""
-    steps = apart * np.arange(len(heights))
-    lowered = np.asarray(heights) - steps
-    up, down = np.maximum.accumulate(lowered), np.minimum.accumulate(lowered[::-1])[::-1]
-    return np.clip((up + down) / 2 + steps, steps, most - steps[::-1])
 
 
 @cache
