@@ -6,7 +6,6 @@ import keyword
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from kbench.analysis import Analysis, CaseKey, Outcome
 from kbench.analysis.files import ResultsFile
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case, Value, value_order
-from kbench.results.vocabulary import Flag, Role, Status
+from kbench.results.vocabulary import Flag, Status
 
 Point = Mapping[str, Value]
 """The values of the arguments at one case."""
@@ -105,11 +104,12 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     if not regrets_of:
         named = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
-    cases = sorted(regrets_of, key=_place)  # not in the order of the files: the same tree for any
+    by_axes = {case: [(name, value_order(value)) for name, value in case.axes.items()] for case in regrets_of}
+    cases = sorted(by_axes, key=lambda case: (case.dtype, by_axes[case]))  # the same tree for any order of the files
     arguments, fixed = _arguments(cases)
     names = sorted({name for regrets in regrets_of.values() for name in regrets})
     table = np.array([[regrets_of[case].get(name, (math.inf, math.inf)) for name in names] for case in cases])
-    rows = [row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER]
+    rows = [row for source in sources for row in source.results.provider_rows]
     return Evidence(
         operator=cases[0].operator,
         arguments=arguments,
@@ -131,10 +131,11 @@ _Outcomes = dict[tuple[Case, str], str]
 def _outcomes(sources: Sequence[ResultsFile]) -> _Outcomes:
     """What happened where a provider has no trusted time in one of the sessions, by case and configuration."""
     outcomes: _Outcomes = {}
-    for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
-        if row.status is not Status.OK or Flag.SUSPECT in row.flags:
-            outcome = Flag.SUSPECT.value if row.status is Status.OK else row.status.value
-            outcomes.setdefault((row.case, row.configuration_name), outcome)
+    for source in sources:
+        for row in source.results.provider_rows:
+            if row.status is not Status.OK or Flag.SUSPECT in row.flags:
+                outcome = Flag.SUSPECT.value if row.status is Status.OK else row.status.value
+                outcomes.setdefault((row.case, row.configuration_name), outcome)
     return outcomes
 
 
@@ -159,10 +160,6 @@ def _gaps(names: Sequence[str], cases: Mapping[Case, Mapping[str, object]], outc
             outcome = outcomes.get((lacking[0], name), "not measured")
             gaps[name] = f"{len(lacking)} of {len(cases)} cases, for example {lacking[0].label} ({outcome})"
     return gaps
-
-
-def _place(case: Case) -> tuple[Any, ...]:
-    return case.dtype, [(name, value_order(value)) for name, value in case.axes.items()]
 
 
 def _check_one_operator_and_device(sources: Sequence[ResultsFile]) -> None:

@@ -102,16 +102,15 @@ def _without_repeats(runs: Sequence[Run]) -> list[Run]:
     earlier: set[object] = set()
     fresh_runs = []
     for run in runs:
-        rows = {_identity(row): row for row in run.rows}
+        rows = {
+            (row.case, row.provider, row.params, row.session, row.device_uuid, row.started_at, row.status, row.ms): row
+            for row in run.rows
+        }
         fresh = [row for identity, row in rows.items() if identity not in earlier]
         earlier.update(rows)
         if any(row.role is Role.PROVIDER for row in fresh):
             fresh_runs.append(replace(run, rows=fresh))
     return fresh_runs
-
-
-def _identity(row: Row) -> tuple[object, ...]:
-    return (row.case, row.provider, row.params, row.session, row.device_uuid, row.started_at, row.status, row.ms)
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class ChangeAxis:
             percents = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*(100 * (end - 1) for end in ends))
             texts = {1 + percent / 100: f"{percent:+.3g}%" if abs(percent) > 1e-6 else "0" for percent in percents}
         else:
-            texts = {factor: _factor_text(factor) for factor in factors(*ends, most)}
+            texts = {factor: f"{four_digits(factor)}x" for factor in factors(*ends, most)}
         ticks = {math.log(ratio): text for ratio, text in texts.items() if ends[0] <= ratio <= ends[1]}
         axis.set_major_locator(FixedLocator([*ticks]))
         axis.set_minor_locator(NullLocator())
@@ -159,7 +159,8 @@ class ChangeAxis:
 
     def text(self, effect: float) -> str:
         """A change beside its mark: `+4.6%`, or `46x` on an axis of factors."""
-        change = format_change(math.exp(effect)) if self.in_percent else _factor_text(math.exp(effect))
+        ratio = math.exp(effect)
+        change = format_change(ratio) if self.in_percent else f"{four_digits(ratio)}x"
         return change.replace("-", "\N{MINUS SIGN}")
 
     def within(self, effect: float) -> float:
@@ -169,8 +170,3 @@ class ChangeAxis:
     def outside(self, effect: float) -> bool:
         """Whether an effect lies beyond the axis."""
         return effect < self.low or effect > self.high
-
-
-def _factor_text(ratio: float) -> str:
-    """`46x`, `1.5x`, `0.02x`"""
-    return f"{four_digits(ratio)}x"

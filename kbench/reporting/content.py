@@ -69,7 +69,7 @@ def content(
     members.sort(key=lambda member: member[1].role == Role.CONTROL)
     common, rows = _all_rows(sources, members)
     pictures, no_picture = _pictures(sources)
-    measured = [row for source in sources for row in source.rows if row.role is Role.PROVIDER]
+    measured = [row for source in sources for row in source.results.provider_rows]
     dates = sorted(row.started_at[:10] for row in measured)
     facts = [*(row.case.operator for row in measured), *(row.device for row in measured), *dates]
     return {
@@ -102,6 +102,7 @@ def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str)
     rows = report.ordered(comparison)
     table = report.row_table(rows, comparison)
     words = [row.verdict.value for row in rows]  # their colour stands for their sign
+    pictures = [inline_svg(picture) for picture in plot_changes(comparison)] if comparison.comparable else []
     columns = [
         (head, words if head == "verdict" else cells) for head, cells in zip(table.header, table.columns, strict=True)
     ]
@@ -110,23 +111,20 @@ def _comparison(files: Sequence[ResultsFile], baseline: ResultsFile, where: str)
         "counts": comparison.counts,
         "notes": [*report.notes(comparison), *report.next_steps(comparison)],
         "differences": report.difference_table(comparison).rows,
-        "pictures": [inline_svg(picture) for picture in plot_changes(comparison, Choices())]
-        if comparison.comparable
-        else [],
+        "pictures": pictures,
         "table": page_table(columns),
     }
 
 
 def _summary(source: ResultsFile) -> dict[str, Any]:
     analysis = source.analysis
-    members = [row for row in analysis.rows if row.role == Role.PROVIDER]
     return {
         "file": source.label,
         "counts": counts(analysis.rows),
         "headline": headline(analysis),
         "baseline": analysis.baseline,
         "caveats": [*caveats(analysis), *source.warnings],
-        "standings": _standings(analysis, members),
+        "standings": _standings(analysis, source.results.provider_rows),
         "winners": details_table(analysis) if _has_rivals(analysis) else None,
     }
 
