@@ -88,7 +88,12 @@ class HistoryChange:
 
 def changes_of(series: Series, timeline: Timeline, margin: float) -> Iterator[HistoryChange]:
     """The changes of a series. `margin` is the smallest change of the machine that is named, as a share."""
-    for change in (*_of_level(series), *_of_status(series), *_began_anew(series, timeline), *_ended(series, timeline)):
+    for change in (
+        *_of_level(series),
+        *_of_status(series),
+        *_began_anew(series, timeline),
+        *_ended(series, timeline),
+    ):
         if change.around is None:
             yield change
         else:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Flag, Role, Status
+
+IDENTITY = attrgetter("case", "provider", "params", "session", "device_uuid", "started_at", "status", "ms")
+"""What is equal in two rows that are one, as in a file and its copy."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,7 @@ def _without_repeats(runs: Sequence[Run]) -> list[Run]:
     earlier: set[object] = set()
     fresh_runs = []
     for run in runs:
-        rows = {
-            (row.case, row.provider, row.params, row.session, row.device_uuid, row.started_at, row.status, row.ms): row
-            for row in run.rows
-        }
+        rows = {IDENTITY(row): row for row in run.rows}
         fresh = [row for identity, row in rows.items() if identity not in earlier]
         earlier.update(rows)
         if any(row.role is Role.PROVIDER for row in fresh):
@@ -256,7 +257,14 @@ class _Reading(NamedTuple):
     @property
     def session(self) -> tuple[object, ...]:
         """All rows with the same one share a level of the machine."""
-        return self.run, self.key.machine, self.row.device_uuid, self.row.session, self.key.timer, self.key.cache
+        return (
+            self.run,
+            self.key.machine,
+            self.row.device_uuid,
+            self.row.session,
+            self.key.timer,
+            self.key.cache,
+        )
 
 
 def join_runs(runs: Sequence[Run]) -> Timeline:

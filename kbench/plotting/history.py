@@ -223,7 +223,10 @@ def _legend(page: HistoryPage) -> list[Line2D]:
         for curve, style in page.styles.items()
     ]
     marks = {status for series in page.cases.points for status in _marks(series, page)}
-    for status, label in ((Status.ERROR, "run in which it failed"), (Status.UNSUPPORTED, "run that it declined")):
+    for status, label in (
+        (Status.ERROR, "run in which it failed"),
+        (Status.UNSUPPORTED, "run that it declined"),
+    ):
         if status in marks:
             entries.append(Line2D([], [], label=label, color=page.theme.muted, **row_mark(status, 0.75)))
     return entries

@@ -63,7 +63,8 @@ def draw_page(page: Page[Point], look: Look) -> Figure:
                 _draw_curve(axes, series, look.theme, xs, place)
             _draw_suspects(axes, series, look.theme, extent)
         if strip:
-            axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
+            thin: dict[str, Any] = {"color": look.theme.quiet, "linewidth": 0.8, "zorder": 1}
+            axes.plot([0, 1], [strip, strip], transform=axes.transAxes, **thin)
         draw_strip(axes, of_panel, strip)
     at_ends = len(panels) == 1 and _have_room_at_ends(panels[0], look)
     if at_ends:

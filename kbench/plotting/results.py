@@ -89,10 +89,16 @@ def pages_of(
         noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
         meaning = [*noise, SIGNS if as_text else f"{SIGNS} · {SHADES}", *meaning]
     look = Look(
-        choices.kind, metric, theme_by_name(choices.theme), sources, x, list(paired), fixed_columns(points, axes),
-        caption(sources, points, metric, meaning, bands=not (as_text or is_map)),
-        frozenset(point.curve for point in points if point.drawn),
-    )  # fmt: skip
+        kind=choices.kind,
+        metric=metric,
+        theme=theme_by_name(choices.theme),
+        sources=sources,
+        x=x,
+        paired=list(paired),
+        titled=fixed_columns(points, axes),
+        caption=caption(sources, points, metric, meaning, bands=not (as_text or is_map)),
+        curves=frozenset(point.curve for point in points if point.drawn),
+    )
     yield from _pages_of_winners(look, choices) if is_map else _pages_of_values(points, look, choices)
 
 
@@ -127,7 +133,12 @@ def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> I
 
 
 def caption(
-    sources: Sequence[ResultsFile], points: Sequence[Point], metric: Metric, meaning: Sequence[str], *, bands: bool
+    sources: Sequence[ResultsFile],
+    points: Sequence[Point],
+    metric: Metric,
+    meaning: Sequence[str],
+    *,
+    bands: bool,
 ) -> str:
     """The lines under a picture: the machine, the method, `meaning`, and the rows that the picture does not show."""
     text = [labelled(source, machine_line(source), sources) for source in sources]

@@ -92,7 +92,12 @@ def finish(
     room = (width - 2 * GAP) * POINTS_PER_INCH
     above = figure.suptitle(wrap(title, room, 14, weight="bold"), x=GAP / width, ha="left", va="top")
     under = figure.supxlabel(
-        wrap(caption, room, SMALL_PRINT), x=GAP / width, ha="left", va="bottom", fontsize=SMALL_PRINT, linespacing=1.25
+        wrap(caption, room, SMALL_PRINT),
+        x=GAP / width,
+        ha="left",
+        va="bottom",
+        fontsize=SMALL_PRINT,
+        linespacing=1.25,
     )
     under.set_color(theme.muted)
     legends = [_legend(figure, legend, room)] if legend else []
@@ -122,14 +127,14 @@ def finish(
 
 def _legend(figure: Figure, handles: Sequence[Artist], room: float) -> Legend:
     """A legend in as many columns as fit into the width of the page."""
-    beside, between = 2.1, 1.6  # the sign before a name, and the space between two columns, by the size of letters
+    # the sign before a name, and the space between two columns, by the size of letters
+    beside, between = 2.1, 1.6
     longest = max(text_width(str(handle.get_label()), LEGEND_SIZE) for handle in handles)
     widest = longest + (beside + between) * LEGEND_SIZE
     rows = math.ceil(len(handles) / max(1, int((room + between * LEGEND_SIZE) / widest)))
-    return figure.legend(
-        handles=handles, loc="upper left", ncols=math.ceil(len(handles) / rows), fontsize=LEGEND_SIZE,
-        borderaxespad=0.1, handlelength=1.6, handletextpad=0.5, columnspacing=between,
-    )  # fmt: skip
+    columns = math.ceil(len(handles) / rows)
+    spaces = {"borderaxespad": 0.1, "handlelength": 1.6, "handletextpad": 0.5, "columnspacing": between}
+    return figure.legend(handles=handles, loc="upper left", ncols=columns, fontsize=LEGEND_SIZE, **spaces)
 
 
 def name_ends(
@@ -147,7 +152,12 @@ def name_ends(
 
 
 def write_beside(
-    axes: Axes, text: str, place: tuple[float, float], points: tuple[float, float], coords: Any = "data", **look: Any
+    axes: Axes,
+    text: str,
+    place: tuple[float, float],
+    points: tuple[float, float],
+    coords: Any = "data",
+    **look: Any,
 ) -> None:
     """Write a text at a distance of some points from a place, which may lie outside of the panel."""
     axes.annotate(text, place, points, coords, "offset points", annotation_clip=False, **look)
@@ -165,10 +175,9 @@ def draw_strip(
     height = min(STRIP_ROW, strip / max(1, len(rows)))
     for row, (colour, marks) in enumerate(rows):
         for status, xs in marks.items():
-            axes.plot(
-                xs, [strip - (row + 0.5) * height] * len(xs), color=colour, zorder=4,
-                transform=axes.get_xaxis_transform(), **row_mark(status, scale * height / STRIP_ROW),
-            )  # fmt: skip
+            ys = [strip - (row + 0.5) * height] * len(xs)
+            mark = row_mark(status, scale * height / STRIP_ROW)
+            axes.plot(xs, ys, color=colour, zorder=4, transform=axes.get_xaxis_transform(), **mark)
 
 
 def _move_end_names_apart(axes: Axes, unit: float) -> None:

@@ -201,9 +201,8 @@ def provider_of(curve: str) -> str:
 
 def row_mark(status: Status, scale: float = 1.0) -> dict[str, Any]:
     """The mark of a row without a value, as matplotlib takes it."""
-    return {
-        "marker": MARK_SHAPES[status], "linestyle": "", "markersize": 8.5 * scale, "markeredgewidth": 1.7 * scale
-    }  # fmt: skip
+    sizes = {"markersize": 8.5 * scale, "markeredgewidth": 1.7 * scale}
+    return {"marker": MARK_SHAPES[status], "linestyle": "", **sizes}
 
 
 def _centred(text: str) -> Path:

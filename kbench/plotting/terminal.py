@@ -68,7 +68,10 @@ def _print_lines(points: Sequence[Point], look: Look) -> None:
 
 
 def _chart(
-    curves: Sequence[Mapping[float, Value]], signs: Sequence[str], xs: Sequence[float], extent: tuple[float, float]
+    curves: Sequence[Mapping[float, Value]],
+    signs: Sequence[str],
+    xs: Sequence[float],
+    extent: tuple[float, float],
 ) -> str:
     """Lines with their sign at some of their points, neighbouring lines at different ones."""
     bottom, top = extent

@@ -164,8 +164,11 @@ def _pictures(sources: Sequence[ResultsFile]) -> tuple[dict[str, list[str]], str
             continue
         pictures[METRICS[name].label] = drawn
         if len(drawn) > MOST_PICTURES:
-            return pictures, "There are too many pictures for a page. kbench plot --metric draws the other metrics."
-    return pictures, "" if pictures else "There is nothing to draw: no provider has a value. See the reasons below."
+            others = "kbench plot --metric draws the other metrics"
+            return pictures, f"There are too many pictures for a page. {others}."
+    if not pictures:
+        return {}, "There is nothing to draw: no provider has a value. See the reasons below."
+    return pictures, ""
 
 
 def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]) -> tuple[list[str], Table]:

@@ -54,7 +54,10 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
         ("95 % interval", [interval(change.ci) if change.ci else "" for change in changes]),
         ("old (µs)", [number(change.old_ms, microseconds) for change in changes]),
         ("new (µs)", [number(change.new_ms, microseconds) for change in changes]),
-        ("moved", ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes]),
+        (
+            "moved",
+            ["; ".join(filter(None, [moved_text([change]), baseline_text(change)])) for change in changes],
+        ),
         ("reason", [change.reason for change in changes]),
     ]
     return page_table(columns)

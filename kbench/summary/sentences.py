@@ -54,7 +54,8 @@ def _ranking(analysis: Analysis) -> str:
         where = " in each case" if alone > 1 else ""
         return f"Only one provider was timed{where}; there is nothing to compare it with."
     best = max(
-        standings, key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0)
+        standings,
+        key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0),
     )
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     if not best.sole and not best.shared:
