@@ -100,10 +100,12 @@ def ticks_of_y(bottom: float, top: float) -> list[float]:
 
 def factors(low: float, high: float, most: int) -> list[float]:
     """Round numbers between two limits that lie as close as possible, but are at most so many."""
-    decades = ((1, 1.2, 1.5, 2, 3, 5, 7), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,))
-    fine_to_coarse = (LogLocator(subs=steps).tick_values(low, high) for steps in decades)
-    inside = ([number for number in numbers if low <= number <= high] for numbers in fine_to_coarse)
-    return next((numbers for numbers in inside if len(numbers) <= most), [])
+    for subs in ((1, 1.2, 1.5, 2, 3, 5, 7), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
+        numbers = LogLocator(subs=subs, numticks=999).tick_values(low, high)
+        inside = [number for number in numbers if low <= number <= high]
+        if len(inside) <= most:
+            return inside
+    return inside[:: math.ceil(len(inside) / most)]
 
 
 def limits(values: Sequence[Value], *, log: bool) -> tuple[float, float]:

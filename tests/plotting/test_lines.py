@@ -11,7 +11,7 @@ from drawing import H200, NS, Draw, case, curves, drawn_row, labels, save, sweep
 
 from kbench.analysis.files import load_sources
 from kbench.plotting import Choices, plot
-from kbench.plotting.scales import short
+from kbench.plotting.scales import factors, short
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
@@ -49,11 +49,7 @@ def test_the_x_scale_follows_the_sweep(draw: Draw, sizes: list[int], scale: str)
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [
-        [100_352 * i for i in range(1, 13)],
-        [1024, 32_000, 128_256, 129_280, 151_936, 201_088, 256_000],
-    ],
+    "sizes", [[100_352 * i for i in range(1, 13)], [1024, 32_000, 128_256, 129_280, 151_936, 201_088, 256_000]]
 )
 def test_labels_along_x_do_not_touch(draw: Draw, sizes: list[int]) -> None:
     [figure] = draw(*(drawn_row(case(n, m=m), ms=1.0) for n in sizes for m in (64, 512)))
@@ -80,6 +76,10 @@ def test_the_sizes_that_fit_into_the_cache_are_shaded(draw: Draw) -> None:
 
 def test_sizes_along_x_are_short_where_they_are_whole_multiples() -> None:
     assert [*map(short, (512, 4096, 5000, 2**20, 3 * 2**30))] == ["512", "4K", "5000", "1M", "3G"]
+
+
+def test_an_axis_of_many_decades_has_ticks() -> None:
+    assert factors(1.0, 1e12, 8) == [10.0**k for k in range(0, 13, 2)]
 
 
 def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Draw) -> None:
