@@ -136,5 +136,5 @@ def plot_history(report: HistoryReport, theme: str = LIGHT.name) -> list[Picture
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
     from kbench.plotting.history import draw_history
 
-    with styled(theme) as look:
-        return list(draw_history(report, look))
+    with styled(theme) as colours:
+        return list(draw_history(report, colours))

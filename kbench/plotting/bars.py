@@ -109,5 +109,5 @@ def _draw_bar(axes: Axes, place: int, bar: Series, theme: Theme, top: float, siz
             axes.hlines(place, value.low, high, color=theme.background, linewidth=3.4, zorder=3)
             axes.hlines(place, value.low, high, color=theme.ink, linewidth=1.3, zorder=3.1)
     plate = {"facecolor": theme.background, "linewidth": 0, "pad": 1}  # keeps lines out of the number
-    look = {"va": "center", "fontsize": min(size, 11), "color": ink, "bbox": plate, "zorder": 2}
-    write_beside(axes, value_text(bar), (end, place), (5, 0), **look)
+    font = {"va": "center", "fontsize": min(size, 11), "color": ink, "bbox": plate, "zorder": 2}
+    write_beside(axes, value_text(bar), (end, place), (5, 0), **font)

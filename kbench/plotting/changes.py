@@ -187,12 +187,12 @@ def _draw_sweeps(page: Page[Change], x: str, style: ChangeStyle) -> Figure:
         if strip:
             axes.axhline(axis.low, color=theme.quiet, linewidth=0.8, zorder=1)
         sizes = [float(change.where[x]) for change in panel]
-        _draw_changes(axes, sizes, panel, style, (bottom + axis.low) / 2)
+        _draw_marks(axes, sizes, panel, style, (bottom + axis.low) / 2)
         for size, change in zip(sizes, panel, strict=True):
             if axis.outside(change.effect):
                 place = size, axis.within(change.effect)
-                look = {"va": "center", "fontsize": 9, "color": theme.muted}
-                write_beside(axes, axis.text(change.effect), place, (6, 0), **look)
+                font = {"va": "center", "fontsize": 9, "color": theme.muted}
+                write_beside(axes, axis.text(change.effect), place, (6, 0), **font)
     return figure
 
 
@@ -211,15 +211,15 @@ def _draw_list(changes: Sequence[Change], columns: Sequence[str], style: ChangeS
     axes.set_yticks(range(len(shown)), names)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    _draw_changes(axes, range(len(shown)), shown, style, axis.within(-math.inf))
+    _draw_marks(axes, range(len(shown)), shown, style, axis.within(-math.inf))
     for place, change in enumerate(shown):
         text = f"{change.verdict}  {axis.text(change.effect)}" if change.drawn else str(change.verdict)
-        look = {"va": "center", "fontsize": 10.5, "color": theme.readable(style.colour(change.verdict))}
-        write_beside(axes, text, (1, place), (6, 0), ("axes fraction", "data"), **look)
+        font = {"va": "center", "fontsize": 10.5, "color": theme.readable(style.colour(change.verdict))}
+        write_beside(axes, text, (1, place), (6, 0), ("axes fraction", "data"), **font)
     return figure
 
 
-def _draw_changes(
+def _draw_marks(
     axes: Axes, places: Sequence[float], changes: Sequence[Change], style: ChangeStyle, lost: float
 ) -> None:
     """Draw the band of the margin, and at their places marks with intervals. A change beyond the axis is drawn at its edge, and

@@ -175,16 +175,16 @@ def _draw_series(axes: Axes, series: Series, page: HistoryPage, axis: ChangeAxis
     dot = 4.5 if len(xs) > 15 else 8.0
     for chosen, shape, size in ((~above & ~below, ".", dot), (above, "^", 5.0), (below, "v", 5.0)):
         if chosen.any():
-            look: dict[str, Any] = {
+            dots: dict[str, Any] = {
                 "color": style.colour,
                 "alpha": 0.6,
                 "markersize": size,
                 "markeredgewidth": 0,
                 "zorder": 3,
             }
-            look["rasterized"] = len(xs) > 200  # an SVG or PDF would become too large otherwise
+            dots["rasterized"] = len(xs) > 200  # an SVG or PDF would become too large otherwise
             inside = np.clip(ys[chosen], axis.low, axis.high)
-            axes.plot(xs[chosen], inside, shape, clip_on=False, **look)
+            axes.plot(xs[chosen], inside, shape, clip_on=False, **dots)
     axes.step(xs, levels, where="mid", color=style.colour, linestyle=style.line, linewidth=2.2, zorder=4)
 
 
@@ -202,8 +202,8 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
         row = next((place for place, end in enumerate(ends) if end <= left), len(ends))
         ends[row : row + 1] = [left + NUMBER_POINTS]
         above = 0, 4 + NUMBER_POINTS * row
-        look = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": page.theme.ink}
-        write_beside(axes, str(page.numbers[run]), (x, 1), above, ("data", "axes fraction"), **look)
+        font = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": page.theme.ink}
+        write_beside(axes, str(page.numbers[run]), (x, 1), above, ("data", "axes fraction"), **font)
     return len(ends)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -35,10 +35,12 @@ TEXT_SIZES = (11, 9)
 
 @dataclass(frozen=True)
 class Cell:
-    """A case in a map of winners."""
+    """A case in a map of winners, and its place. `y` is "" in a map of one row."""
 
     winner: Winner
     where: dict[str, Any]
+    x: float
+    y: Any = ""
 
     @property
     def curve(self) -> str:
@@ -72,11 +74,11 @@ def cells_of(
         raise UsageError(
             f"{lacking[0].path} has no axis {x!r}: choose another one with --x, or draw this file by itself"
         )
-    cells = [
-        Cell(winner, where_of(winner.rows[0], source.label, axes))
-        for source in sources
-        for winner in source.analysis.winners
-    ]
+    cells = []
+    for source in sources:
+        for winner in source.analysis.winners:
+            where = where_of(winner.rows[0], source.label, axes)
+            cells.append(Cell(winner, where, where[x]))
     if not cells:
         paths = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{paths}: every row is suspect or has no time; see the columns `reason` and `flags`")
@@ -84,12 +86,12 @@ def cells_of(
     y = choose_axis({name: sizes for name, sizes in numbers_of(cells, free).items() if len(sizes) > 1})
     if not y and "dtype" not in by and len({cell.where["dtype"] for cell in cells}) > 1:
         y = "dtype"
-    return cells, y
+    return [replace(cell, y=cell.where[y]) if y else cell for cell in cells], y
 
 
-def rows_of(cells: Sequence[Cell], y: str) -> list[Any]:
-    """The values of y from top to bottom: sizes in falling order, words in growing order. "" for a map without y."""
-    values = {cell.where.get(y, "") for cell in cells}
+def rows_of(cells: Sequence[Cell]) -> list[Any]:
+    """The values of y from top to bottom: sizes in falling order, words in growing order."""
+    values = {cell.y for cell in cells}
     return natural(values) if any(isinstance(value, str) for value in values) else sorted(values, reverse=True)
 
 
@@ -98,9 +100,9 @@ def draw_page(page: Page[Cell], look: Look) -> Figure:
     panels = page.panels
     grid = Grid.of(page.titles)
     if not all(_has_room(panel, look, grid.panel_width, TEXT_SIZES[0]) for panel in panels):
-        many = max(len({cell.where[look.x] for cell in panel}) for panel in panels) > 16
+        many = max(len({cell.x for cell in panel}) for panel in panels) > 16
         grid = Grid(page.titles, 1, max(PAGE_WIDTHS.values()) if many else PAGE_WIDTHS[1])
-    counts = [len(rows_of(panel, look.y)) for panel in panels]
+    counts = [len(rows_of(panel)) for panel in panels]
     ratios = [max(counts[start : start + grid.columns]) for start in range(0, len(counts), grid.columns)]
     height = sum(max(1.25, 0.46 * count + 0.85) + 0.2 * len(look.paired) for count in ratios)
     figure, grid_axes = make_panels(grid, height, ratios)
@@ -112,7 +114,7 @@ def draw_page(page: Page[Cell], look: Look) -> Figure:
 def _draw_panel(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> None:
     """Draw a cell per case, with larger y above. `width` of the panel, in points, decides whether cells have text."""
     theme = look.theme
-    xs, ys = sorted({cell.where[look.x] for cell in panel}), rows_of(panel, look.y)
+    xs, ys = sorted({cell.x for cell in panel}), rows_of(panel)
     axes.set_xlim(-0.5, len(xs) - 0.5)
     axes.set_ylim(len(ys) - 0.5, -0.5)
     axes.grid(visible=False)
@@ -125,7 +127,7 @@ def _draw_panel(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> 
     sizes = with_names or [size for size in TEXT_SIZES if text_width("1.00x", size) < width / len(xs)]
     dark, light = sorted((theme.ink, theme.background), key=_brightness)
     for cell in panel:
-        column, line = xs.index(cell.where[look.x]), ys.index(cell.where.get(look.y, ""))
+        column, line = xs.index(cell.x), ys.index(cell.y)
         full = min(1.0, (cell.winner.margin - 1) / 0.5)  # where the runner-up takes at least 50 % longer
         face = mix(theme.background, look.styles[cell.curve].colour, 0.55 + 0.45 * full)
         hatch = TIE_HATCH if cell.undecided else None
@@ -147,7 +149,7 @@ def _brightness(colour: str) -> float:
 
 def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: Sequence[float], most: int) -> None:
     """Label x with a line of sizes, and below it a line for each axis that goes with x, with its name before it."""
-    sizes = {cell.where[look.x]: [cell.where[name] for name in look.paired] for cell in panel}
+    sizes = {cell.x: [cell.where[name] for name in look.paired] for cell in panel}
     columns = [int(column) for column in ticks(range(len(xs)), most)]
     texts = ["\n".join(map(short, [xs[column], *sizes[xs[column]]])) for column in columns]
     axes.set_xticks(columns, texts, fontsize=TICK_SIZE)
@@ -161,7 +163,7 @@ def _label_x(axes: Axes, panel: Sequence[Cell], look: Look, xs: Sequence[float],
 def _has_room(panel: Sequence[Cell], look: Look, width: float, size: float) -> bool:
     """Whether every cell is wide enough for every winner's name and margin in this font size."""
     longest = max(text_width(text, size) for text in {"1.00x", *(look.names[cell.curve] for cell in panel)})
-    return longest < 0.95 * width / len({cell.where[look.x] for cell in panel})
+    return longest < 0.95 * width / len({cell.x for cell in panel})
 
 
 def _legend(cells: Sequence[Cell], look: Look) -> list[Patch]:

@@ -144,11 +144,11 @@ def name_ends(
     `leaders` thin lines lead to them, also to one that `finish` moves."""
     right, apart = axes.get_xlim()[1], 14 if leaders else 5
     for value, name, colour in names:
-        look = {"va": "center", "fontsize": size, "color": theme.readable(colour), "gid": END_NAME}
+        font = {"va": "center", "fontsize": size, "color": theme.readable(colour), "gid": END_NAME}
         if leaders:
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.9}
-            look["arrowprops"] = {**line, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
-        write_beside(axes, name, (right, value), (apart, 0), **look)
+            font["arrowprops"] = {**line, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
+        write_beside(axes, name, (right, value), (apart, 0), **font)
 
 
 def write_beside(
@@ -157,10 +157,10 @@ def write_beside(
     place: tuple[float, float],
     points: tuple[float, float],
     coords: Any = "data",
-    **look: Any,
+    **font: Any,
 ) -> None:
     """Write a text at a distance of some points from a place, which may lie outside of the panel."""
-    axes.annotate(text, place, points, coords, "offset points", annotation_clip=False, **look)
+    axes.annotate(text, place, points, coords, "offset points", annotation_clip=False, **font)
 
 
 def strip_share(rows: int) -> float:

@@ -134,7 +134,7 @@ def _print_winners(cells: Sequence[Cell], look: Look) -> None:
     down."""
     wins = Counter(cell.curve for cell in cells)
     letters = dict(zip([curve for curve, _ in wins.most_common()], itertools.cycle(LETTERS), strict=False))
-    texts = {(cell.where[look.x], cell.where.get(look.y, "")): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
+    texts = {(cell.x, cell.y): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
     xs, ys = (sorted({*values}) for values in zip(*texts, strict=True))
     heights = [y if isinstance(y, str) else size_text(y) for y in ys] if look.y else ["fastest"]
     header = [f"{look.x} \\ {look.y}" if look.y else look.x, *heights]
