@@ -29,7 +29,7 @@ from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call, Preparer
 from kbench.measure.correctness.check import Delivery, compared, fill, once
-from kbench.measure.correctness.definition import Definition, OperatorFault
+from kbench.measure.correctness.definition import Definition, OperatorFault, dtype_name
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
@@ -79,7 +79,7 @@ def lay_out(tensors: Sequence[Tensor], start: int = 0) -> tuple[tuple[PassedTens
     places = []
     for x in tensors:
         start += (int(x.storage_offset()) * x.element_size()) % STEP_BYTES
-        places.append(PassedTensor(str(x.dtype).removeprefix("torch."), tuple(x.shape), x.stride(), start))
+        places.append(PassedTensor(dtype_name(x.dtype), tuple(x.shape), x.stride(), start))
         start += x[once(x)].numel() * x.element_size()
         start += -start % STEP_BYTES
     return tuple(places), start

@@ -16,8 +16,6 @@ from kbench.protocol import NO_INDEX, STEPS, Message, StepBegun, StepEnded
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import describe_exception, written_at
 
-Emit = Callable[[Message], None]
-
 
 class DeviceLost(Exception):
     """The device no longer answers, so this process cannot go on. Carries the contender that caused it."""
@@ -33,7 +31,7 @@ class Steps:
     lines of a script may change what they like. `edge` names the inputs of a check."""
 
     device: Device
-    emit: Emit
+    emit: Callable[[Message], None]
     guard: Guard | None
     edge: str = ""
 

@@ -33,6 +33,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.origin import shipped
 from kbench.measure.correctness.definition import Output
 from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.correctness.memory import same_values
 from kbench.results.row import WrongElement
 
 
@@ -290,7 +291,7 @@ class Errors:
         beyond = values.isinf() | (info.bits == 8) & (values.isnan() | (values.abs() == info.max))
         overflown = beyond & too_large & (values.isnan() | (values.sign() == reference.sign()))
         within = (self.error <= self.allowed) | overflown
-        return torch.where(reference.isfinite(), within, (values == reference) | (values.isnan() & reference.isnan()))
+        return torch.where(reference.isfinite(), within, same_values(values, reference))
 
     def largest(self, measured: Tensor | None = None) -> Accuracy:
         """The largest error in units in the last place, and relative to the scale, where `measured` holds."""

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.memory import spanned_elements
-from kbench.measure.machine.dynamo import OperatorMode
+from kbench.measure.machine.dynamo import OperatorMode, writes_of
 
 TRIALS = 8
 """How often the reference is computed. The estimate for an element is below a fifth of the truth about once in 40,000 cases.
@@ -129,7 +129,7 @@ class _Moving(OperatorMode):
         # outside of a backward pass, the number of the present one is -1
         if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != -1:
             return self._sum_of_gradients(result, args[0])
-        written = _written(func)
+        written = writes_of(func)
         if len(written) == 1:
             return self._result(result, written[0])
         return tuple(map(self._result, result, written)) if written else result
@@ -197,13 +197,6 @@ class _Moving(OperatorMode):
             values, values if terms is None else terms, seed, count, LARGEST_MOVE * 2**-31, terms is not None, PART
         )
         return True
-
-
-@cache
-def _written(func: Any) -> list[bool | None]:
-    """For each result of a call of torch: whether it is an argument, changed in place (True) or as a view, which holds no new
-    values (False); None for a new tensor. torch takes microseconds to say so, and a reference makes thousands of calls."""
-    return [x.alias_info and x.alias_info.is_write for x in func._schema.returns]
 
 
 @cache

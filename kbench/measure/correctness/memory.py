@@ -96,7 +96,12 @@ def equal(a: Tensor, b: Tensor) -> bool:
         return False
     if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
         return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
-    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
+    return torch.equal(a, b) or bool(same_values(a, b).all())
+
+
+def same_values(a: Tensor, b: Tensor) -> Tensor:
+    """Where two tensors hold the same value. NaN equals NaN."""
+    return (a == b) | (a.isnan() & b.isnan())
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:

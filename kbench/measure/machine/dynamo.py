@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -31,6 +32,14 @@ class OperatorMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         """torch asks this. With True it imports its compiler, and goes through it at every call."""
         return False
+
+
+@cache
+def writes_of(func: Any) -> list[bool | None]:
+    """For each result of an operator: whether it is an argument, changed in place (True) or as a view, without new values
+    (False); None for a new tensor. torch takes microseconds to say so. An operator of higher order says nothing."""
+    schema = getattr(func, "_schema", None)
+    return [x.alias_info and x.alias_info.is_write for x in schema.returns] if schema else []
 
 
 @dataclass

@@ -90,9 +90,6 @@ INTERPRETED = "Triton's interpreter ran it, which says nothing about its speed"
 
 ON_HOST = "it runs nothing on the device and its tensors are on the host; to time the host, set CUDA_VISIBLE_DEVICES=''"
 
-WARM_METHODS = ("graph", "loop")
-"""How timers time that leave the inputs of a call in the cache."""
-
 MOST_WARMUP_MS, MOST_REP_MS = 25.0, 50.0
 """A script may ask for seconds. This is enough to know what it would read."""
 
@@ -266,7 +263,7 @@ class ClosureGroup(Experiment):
         yield from closure.noticed
         if self._launches_nothing(closure):
             yield Noticed.LAUNCHES_NOTHING
-        if closure.call.method in WARM_METHODS:
+        if closure.call.method in ("graph", "loop"):  # which leave the inputs of a call in the cache
             yield Noticed.WARM
         count = closure.work.call_bytes
         if closure.units > 1:

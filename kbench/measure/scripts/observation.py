@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.autograd.profiler import profile
 
 from kbench.measure.correctness.call import values_of
+from kbench.measure.correctness.definition import dtype_name
 from kbench.measure.correctness.elements import ulp
+from kbench.measure.correctness.memory import same_values
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import OperatorMode
 from kbench.results.vocabulary import NO_TENSORS, Agreement, Noticed
@@ -21,9 +23,6 @@ from kbench.results.vocabulary import NO_TENSORS, Agreement, Noticed
 RANDOM_OPERATIONS = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
 COPY_OPERATIONS = {"aten::clone": 0, "aten::copy_": 1}
 """Operations that copy a tensor, and which of their arguments it is."""
-
-FROM_HOST = "Memcpy HtoD"
-READS = "aten::_local_scalar_dense"
 
 AGREEMENT_ULPS, FLOAT32_ULPS = 2.0, 64.0
 """Two outputs agree if no element differs by more than this many units in the last place of its dtype, plus this many of
@@ -94,11 +93,11 @@ def observe(
         with _Copies(tensors) as copies:
             closure()
         noticed += [Noticed.COPIES_INPUT] * copies.copies_input
-    if any(name.startswith(FROM_HOST) for name in kernels):
+    if any(name.startswith("Memcpy HtoD") for name in kernels):
         noticed.append(Noticed.COPIES_FROM_HOST)
     if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
         noticed.append(Noticed.DRAWS_RANDOM)
-    if device.accelerated and READS in operations:
+    if device.accelerated and "aten::_local_scalar_dense" in operations:
         noticed.append(Noticed.WAITS)
     return tuple(noticed), tuple(kernels)
 
@@ -140,7 +139,7 @@ def _difference(a: Tensor, b: Tensor) -> float:
         if not piece.numel():
             continue
         x, y = piece.double(), other.double()
-        distance = torch.where((x == y) | (x.isnan() & y.isnan()), 0.0, (x - y).abs())
+        distance = torch.where(same_values(x, y), 0.0, (x - y).abs())
         if floating:
             size = torch.maximum(x.abs(), y.abs()).clamp_min(scale).nan_to_num(0, 0, 0)
             distance = distance / ulp(size, a.dtype)
@@ -149,4 +148,4 @@ def _difference(a: Tensor, b: Tensor) -> float:
 
 
 def _form(x: Tensor) -> str:
-    return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"
+    return f"{dtype_name(x.dtype)} {tuple(x.shape)}"

@@ -52,8 +52,6 @@ IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]]")
 OTHER_UNIT = re.compile(r"%|/ ?s(?:ec)?\b|flop|^[nuµm]?s$", re.IGNORECASE)
 """How a label names a unit that is no rate of bytes or operations: percent, tokens/s, TFLOPS/W, ms."""
 
-PREFIXES = "kmgt"
-
 ROUNDED = 0.01
 """A rate that is rounded to steps of more than this share of it says nothing."""
 
@@ -314,7 +312,7 @@ def counted_work(returned: Any, time_ms: float, *labels: str) -> Work:
             continue
         if rate := _rate_of((name, *labels)):
             base = 1024 if rate["binary"] else 1000
-            unit = float(base ** (PREFIXES.index(rate["prefix"].lower()) + 1))
+            unit = float(base ** ("kmgt".index(rate["prefix"].lower()) + 1))
             count = round(value * unit * time_ms * 1e-3)
             return Work(0, count) if rate["flops"] else Work(count, None)
     return UNCOUNTED

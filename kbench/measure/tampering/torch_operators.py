@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from kbench.measure.machine.dynamo import OperatorMode
+from kbench.measure.machine.dynamo import OperatorMode, writes_of
 from kbench.text.exception_text import describe_exception
 
 Prepared = TypeVar("Prepared")
@@ -63,11 +63,8 @@ class _Recorder(OperatorMode):
 
 def _is_view(func: Any, name: str) -> bool:
     """Whether an operator only looks at its input in another way, as transposing does."""
-    if torch.Tag.inplace_view in getattr(func, "tags", ()):
-        return True
-    schema = getattr(func, "_schema", None)
-    returns = schema.returns if schema else ()
-    return name == "aten._unsafe_view" or any(value.alias_info and not value.alias_info.is_write for value in returns)
+    in_place = torch.Tag.inplace_view in getattr(func, "tags", ())
+    return in_place or name == "aten._unsafe_view" or False in writes_of(func)
 
 
 @dataclass(frozen=True)
