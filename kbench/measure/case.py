@@ -14,7 +14,7 @@ from kbench.measure.catalog import does_not_fit
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Preparer
 from kbench.measure.correctness.check import MadeCall, judge_call, poison, run_checked
-from kbench.measure.correctness.definition import Definition, OperatorFault, Work, case_hash
+from kbench.measure.correctness.definition import Definition, OperatorFault, case_hash
 from kbench.measure.correctness.expected import CONSTANT, Expected, keep_bytes
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.experiment import Experiment, repeat
@@ -60,7 +60,6 @@ class CaseRun(Experiment):
         named = [contender for contender in self.contenders if contender.configuration_name == task.baseline]
         self.baseline = named[0] if named else None
         self.definition = Definition(operator, task.case)
-        self.work = Work(0, None)
         self.case_hash = ""
         self.stateful = False  # whether a provider is wrong in the first call of this process only
 
@@ -90,7 +89,7 @@ class CaseRun(Experiment):
                 self.shared.restore()
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
-            self.measure_ceilings(self.work)
+            self.measure_ceilings()
             timed += self.add_controls()
             self.make_ready(timed)
             self.time(timed)
@@ -173,7 +172,7 @@ class CaseRun(Experiment):
     def add_controls(self) -> list[Contender]:
         """Returns those that take part in the rounds."""
         count, baseline = len(self.contenders), self.baseline
-        copy, empty = self.copy(count, self.work.call_bytes), self.empty(count + 1)
+        copy, empty = self.copy(count), self.empty(count + 1)
         repeats = [repeat(count + 2, baseline)] if baseline and baseline.preparer else []
         self.contenders += [copy, empty, *repeats]
         return [copy, *repeats]
@@ -238,4 +237,4 @@ class CaseRun(Experiment):
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
         shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        return self.make_rows(self.contenders, self.case_hash, self.work, shorter=shorter)
+        return self.make_rows(self.contenders, self.case_hash, shorter=shorter)

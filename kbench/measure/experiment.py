@@ -48,10 +48,12 @@ class Experiment:
     """Times contenders whose calls and samplers are ready: the providers of a case, or the closures of a script.
 
     shared    the tensors that all contenders share; none in a script
+    work      of a call
     baseline  the contender that ratios refer to, if there is one
     ceilings  GB/s and TFLOP/s, each None until it is measured
     """
 
+    work = Work(0, None)
     unchecked = False
     weakness = ""
     baseline: Contender | None = None
@@ -67,9 +69,10 @@ class Experiment:
 
     # -- controls
 
-    def copy(self, index: int, call_bytes: int) -> Contender:
+    def copy(self, index: int) -> Contender:
         """Moves as many bytes as the operator must: the ceiling of the case."""
-        sets, dtype = self.timer.sets(call_bytes), getattr(torch, self.case.dtype)
+        call_bytes, dtype = self.work.call_bytes, getattr(torch, self.case.dtype)
+        sets = self.timer.sets(call_bytes)
         elements = -(-call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
         control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
         with self.steps.step(control, "build", self.settings.build_timeout_s):
@@ -168,18 +171,18 @@ class Experiment:
 
     # -- rows
 
-    def measure_ceilings(self, work: Work) -> None:
+    def measure_ceilings(self) -> None:
         self.ceiling_gbps = self.instruments.gbps
-        self.ceiling_tflops = None if work.flops is None else self.instruments.tflops(self.case.dtype)
+        self.ceiling_tflops = None if self.work.flops is None else self.instruments.tflops(self.case.dtype)
 
-    def make_rows(self, contenders: Sequence[Contender], case_hash: str, work: Work, *, shorter: bool) -> list[Row]:
+    def make_rows(self, contenders: Sequence[Contender], case_hash: str, *, shorter: bool) -> list[Row]:
         """One row per contender, in the same order. See CaseContext."""
         context = CaseContext(
             self.case,
             self.device,
             self.timer,
-            work.call_bytes,
-            work.flops,
+            self.work.call_bytes,
+            self.work.flops,
             baseline=self.baseline,
             ceiling_gbps=self.ceiling_gbps,
             ceiling_tflops=self.ceiling_tflops,

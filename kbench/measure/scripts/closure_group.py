@@ -205,12 +205,12 @@ class ClosureGroup(Experiment):
         if closures:
             self.time([*closures, *self._repeat])
 
-    def _controls(self, call_bytes: int) -> list[Contender]:
+    def _controls(self) -> list[Contender]:
         """The copy, which is timed now, as the script says only after its time how many bytes it moves; `empty`; the repeat.
 
         Their index is that of the first line: the steps of a script are those of its lines, and the repeat is a call of it.
         """
-        copies = [self.copy(0, call_bytes)] if call_bytes else []
+        copies = [self.copy(0)] if self.work.call_bytes else []
         if copies and copies[0].running:
             self.time(copies)
         return [*copies, self.empty(0), *self._repeat]
@@ -231,20 +231,20 @@ class ClosureGroup(Experiment):
         contenders = sorted(self.contenders, key=lambda contender: contender.index)
         baseline = self.baseline
         works = (closure.work for closure in (baseline, *self.closures) if closure and any(closure.work))
-        work = next(works, UNCOUNTED)
+        self.work = next(works, UNCOUNTED)
         for closure in self.closures:
             closure.moved_bytes = closure.work.call_bytes or None
         timed = any(contender.rounds for contender in contenders)
-        controls = self._controls(work.call_bytes) if timed else []
+        controls = self._controls() if timed else []
         if timed and not self.alone:
-            self.measure_ceilings(work)
+            self.measure_ceilings()
         case_hash = digest(str(self.case.key))
         # shorter: nobody knows the dtypes of all inputs
-        rows = self.make_rows([*contenders, *controls], case_hash, work, shorter=True)
-        if not work.call_bytes:  # the script does not say how many
+        rows = self.make_rows([*contenders, *controls], case_hash, shorter=True)
+        if not self.work.call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
-                row.sol = row.sol if work.flops else None
+                row.sol = row.sol if self.work.flops else None
         for closure in self.closures:
             row = rows[contenders.index(closure)]
             if baseline and closure is not baseline and not closure.error and not baseline.error:
