@@ -60,7 +60,6 @@ class CaseRun(Experiment):
         named = [contender for contender in self.contenders if contender.configuration_name == task.baseline]
         self.baseline = named[0] if named else None
         self.definition = Definition(operator, task.case)
-        self.case_hash = ""
         self.stateful = False  # whether a provider is wrong in the first call of this process only
 
     def run(self) -> list[Row]:
@@ -236,5 +235,5 @@ class CaseRun(Experiment):
 
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
-        shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        return self.make_rows(self.contenders, self.case_hash, shorter=shorter)
+        self.shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
+        return self.make_rows(self.contenders)

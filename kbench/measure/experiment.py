@@ -51,10 +51,12 @@ class Experiment:
     work      of a call
     baseline  the contender that ratios refer to, if there is one
     ceilings  GB/s and TFLOP/s, each None until it is measured
+    others    see CaseContext
     """
 
     work = Work(0, None)
-    unchecked = False
+    case_hash = ""
+    shorter = unchecked = False
     weakness = ""
     baseline: Contender | None = None
     ceiling_gbps: float | None = None
@@ -175,8 +177,8 @@ class Experiment:
         self.ceiling_gbps = self.instruments.gbps
         self.ceiling_tflops = None if self.work.flops is None else self.instruments.tflops(self.case.dtype)
 
-    def make_rows(self, contenders: Sequence[Contender], case_hash: str, *, shorter: bool) -> list[Row]:
-        """One row per contender, in the same order. See CaseContext."""
+    def make_rows(self, contenders: Sequence[Contender]) -> list[Row]:
+        """One row per contender, in the same order."""
         context = CaseContext(
             self.case,
             self.device,
@@ -191,10 +193,10 @@ class Experiment:
                 "session": self.session,
                 "cache": self.settings.cache,
                 "started_at": self._started_at,
-                "case_hash": case_hash,
+                "case_hash": self.case_hash,
                 "other_cores": self._load.cores(),
             },
-            shorter=shorter,
+            shorter=self.shorter,
             unchecked=self.unchecked,
             weakness=self.weakness,
         )

@@ -130,6 +130,7 @@ class ClosureGroup(Experiment):
     """The closures that are timed beside each other, or a single one, `alone`. `ended` are contenders of lines that have failed
     before their closure. The baseline is the closure of the first line of a plot."""
 
+    shorter = True  # perhaps: nobody knows the dtypes of all inputs
     unchecked = True
     baseline: Closure | None
 
@@ -238,9 +239,8 @@ class ClosureGroup(Experiment):
         controls = self._controls() if timed else []
         if timed and not self.alone:
             self.measure_ceilings()
-        case_hash = digest(str(self.case.key))
-        # shorter: nobody knows the dtypes of all inputs
-        rows = self.make_rows([*contenders, *controls], case_hash, shorter=True)
+        self.case_hash = digest(str(self.case.key))
+        rows = self.make_rows([*contenders, *controls])
         if not self.work.call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
