@@ -24,6 +24,7 @@ from kbench.measure.machine.capture import without_garbage_collection
 from kbench.measure.machine.device import out_of_memory
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
+from kbench.measure.rows import make_rows
 from kbench.measure.salting import SpotCheck
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.torch_operators import recorded
@@ -236,4 +237,4 @@ class CaseRun(Experiment):
     def rows(self) -> list[Row]:
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
         self.shorter = self.case.itemsize > 2 or any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
-        return self.make_rows(self.contenders)
+        return make_rows(self, self.contenders)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,16 +17,13 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.definition import Work
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.flags import CaseContext
 from kbench.measure.instruments import Instruments, normal_matrix
 from kbench.measure.machine.other_load import OtherLoad
-from kbench.measure.rows import make_rows
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import make_timer
 from kbench.protocol import Measure
 from kbench.results.case import Case
-from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role, Status
@@ -47,11 +45,13 @@ COPY_ALIGNMENT = 128
 class Experiment:
     """Times contenders whose calls and samplers are ready: the providers of a case, or the closures of a script.
 
-    shared    the tensors that all contenders share; none in a script
-    work      of a call
-    baseline  the contender that ratios refer to, if there is one
-    ceilings  GB/s and TFLOP/s, each None until it is measured
-    others    see CaseContext
+    shared     the tensors that all contenders share; none in a script
+    work       of a call
+    shorter    whether a provider may compute in a shorter format than the case's dtype
+    unchecked  whether there is no reference to check the providers with
+    weakness   why the checks of the case show little; empty if they show enough
+    baseline   the contender that ratios refer to, if there is one
+    ceilings   of the device; TFLOP/s are those of the best large matrix product of the case's dtype
     """
 
     work = Work(0, None)
@@ -177,30 +177,40 @@ class Experiment:
         self.ceiling_gbps = self.instruments.gbps
         self.ceiling_tflops = None if self.work.flops is None else self.instruments.tflops(self.case.dtype)
 
-    def make_rows(self, contenders: Sequence[Contender]) -> list[Row]:
-        """One row per contender, in the same order."""
-        context = CaseContext(
-            self.case,
-            self.device,
-            self.timer,
-            self.work.call_bytes,
-            self.work.flops,
-            baseline=self.baseline,
-            ceiling_gbps=self.ceiling_gbps,
-            ceiling_tflops=self.ceiling_tflops,
-            peak_gbps=self.instruments.telemetry.peak_gbps,
-            common={
-                "session": self.session,
-                "cache": self.settings.cache,
-                "started_at": self._started_at,
-                "case_hash": self.case_hash,
-                "other_cores": self._load.cores(),
-            },
-            shorter=self.shorter,
-            unchecked=self.unchecked,
-            weakness=self.weakness,
-        )
-        return make_rows(context, contenders)
+    def columns(self) -> dict[str, Any]:
+        """The columns with the same value in every row."""
+        return {
+            "case": self.case,
+            "case_hash": self.case_hash,
+            "session": self.session,
+            "timer": self.timer.name,
+            "cache": self.settings.cache,
+            "device": self.device.name,
+            "ceiling_gbps": self.ceiling_gbps,
+            "ceiling_tflops": self.ceiling_tflops,
+            "other_cores": self._load.cores(),
+            "started_at": self._started_at,
+        }
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """The size of the last-level cache; None if it, or how many bytes a call moves, is not known."""
+        return self.device.cache_bytes if self.work.call_bytes else None
+
+    @property
+    def cold(self) -> bool:
+        """Whether calls really found a cold cache."""
+        return self.timer.cold(self.work.call_bytes)
+
+    @property
+    def light_ms(self) -> float | None:
+        """The shortest possible time of a call in ms; None if a ceiling that it needs is not known."""
+        call_bytes, flops = self.work
+        if not self.ceiling_gbps or (flops and not self.ceiling_tflops):
+            return None
+        bytes_ms = call_bytes / self.ceiling_gbps * 1e-6
+        flops_ms = flops / self.ceiling_tflops * 1e-9 if flops and self.ceiling_tflops else 0.0
+        return max(bytes_ms, flops_ms)
 
 
 def _copy(source: Tensor, target: Tensor) -> None:

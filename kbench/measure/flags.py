@@ -6,14 +6,10 @@ Every threshold has its reason beside it; `kbench explain` has them for readers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from kbench.measure.contender import Contender
-from kbench.measure.machine.device import Device
-from kbench.measure.timing.timer import Timer
-from kbench.results.case import Case
+from kbench.measure.experiment import Experiment
 from kbench.results.row import Row
 from kbench.results.timers import TICK_MS, timer_kind
 from kbench.results.vocabulary import Control, Flag, Role
@@ -60,54 +56,7 @@ EVENT_SLACK_MS = 1e-3
 which cost one kernel some tenths of a us more than another."""
 
 
-@dataclass(frozen=True)
-class CaseContext:
-    """What all rows of a case share.
-
-    flops           floating-point operations of a call; None if the operator does not state them
-    shorter         whether a provider may compute in a shorter format than the case's dtype: see SHORTER_MARGIN
-    ceiling_tflops  TFLOP/s of the best large matrix product of the case's dtype
-    peak_gbps       GB/s that the device states for its memory
-    common          columns with the same value in every row, beside those of the device and the timer
-    unchecked       whether there is no reference to check the providers with
-    weakness        why the checks of the case show little; empty if they show enough
-    """
-
-    case: Case
-    device: Device
-    timer: Timer
-    call_bytes: int
-    flops: int | None
-    ceiling_gbps: float | None
-    ceiling_tflops: float | None
-    peak_gbps: float | None
-    shorter: bool
-    baseline: Contender | None
-    common: Mapping[str, Any]
-    unchecked: bool = False
-    weakness: str = ""
-
-    @property
-    def cache_bytes(self) -> int | None:
-        """The size of the last-level cache; None if it, or how many bytes a call moves, is not known."""
-        return self.device.cache_bytes if self.call_bytes else None
-
-    @property
-    def cold(self) -> bool:
-        """Whether calls really found a cold cache."""
-        return self.timer.cold(self.call_bytes)
-
-    @property
-    def light_ms(self) -> float | None:
-        """The shortest possible time of a call in ms; None if a ceiling that it needs is not known."""
-        if not self.ceiling_gbps or (self.flops and not self.ceiling_tflops):
-            return None
-        bytes_ms = self.call_bytes / self.ceiling_gbps * 1e-6
-        flops_ms = self.flops / self.ceiling_tflops * 1e-9 if self.flops and self.ceiling_tflops else 0.0
-        return max(bytes_ms, flops_ms)
-
-
-def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: float | None) -> Row:
+def flagged(row: Row, contender: Contender, experiment: Experiment, empty_ms: float | None) -> Row:
     """The row with its flags, in the order of `Flag`, if it has a time. The reason of a provider then also says why it is
     suspect, or its check weak. What is not known raises no flag.
 
@@ -117,18 +66,18 @@ def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: floa
         return row
     if row.control is Control.EMPTY:
         empty_ms = None
-    provider, suspect = row.role == Role.PROVIDER, suspicion(row, context, empty_ms)
-    weakness = (context.weakness or contender.accuracy.remark) if provider else ""
+    provider, suspect = row.role == Role.PROVIDER, suspicion(row, experiment, empty_ms)
+    weakness = (experiment.weakness or contender.accuracy.remark) if provider else ""
     raised = {
         Flag.SUSPECT: suspect,
-        Flag.UNCHECKED: provider and context.unchecked,
-        Flag.SAME_OPS: contender.runs_operators_of(context.baseline),
+        Flag.UNCHECKED: provider and experiment.unchecked,
+        Flag.SAME_OPS: contender.runs_operators_of(experiment.baseline),
         Flag.WEAK_CHECK: weakness,
         Flag.EAGER: contender.compiled.uncompiled,
         Flag.DYNAMIC_SHAPES: contender.compiled.dynamic,
-        Flag.HOST_BOUND: host_bound(row, context),
+        Flag.HOST_BOUND: host_bound(row, experiment),
         Flag.OVERHEAD_BOUND: overhead_bound(row, empty_ms),
-        Flag.L2_RESIDENT: l2_resident(row, context),
+        Flag.L2_RESIDENT: l2_resident(row, experiment),
         Flag.THROTTLED: throttled(row),
         Flag.NOISY: noisy(row),
         Flag.ALTERED_STATE: contender.altered,
@@ -137,15 +86,15 @@ def flagged(row: Row, contender: Contender, context: CaseContext, empty_ms: floa
     return replace(row, flags=tuple(flag for flag in Flag if raised[flag]), reason=reason)
 
 
-def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
+def suspicion(row: Row, experiment: Experiment, empty_ms: float | None) -> str:
     """Why a row is faster than it can be; empty if it is not."""
     assert row.ms
     kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS  # the longest that the kernel itself can have taken
-    most_gbps, most_tflops = _most_gbps(context), _most_tflops(context)
-    flops = (context.flops or 0) if row.tflops else 0
+    most_gbps, most_tflops = _most_gbps(experiment), _most_tflops(experiment)
+    flops = (experiment.work.flops or 0) if row.tflops else 0
     # faster than the memory allows, by more than the cache can explain
-    if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, context) / most_gbps * 1e-6:
-        work, speed = f"{_bytes(row, context):,} bytes", f"{row.gbps:,.0f} GB/s"
+    if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, experiment) / most_gbps * 1e-6:
+        work, speed = f"{_bytes(row, experiment):,} bytes", f"{row.gbps:,.0f} GB/s"
         limit, too_many, option = f"the memory moves at most {most_gbps:,.0f} GB/s", "too many bytes", "bytes="
     # faster than the best large matrix product, by more than a better kernel can explain
     elif max(row.ms, kernel_ms) < flops / most_tflops * 1e-9:
@@ -153,62 +102,62 @@ def suspicion(row: Row, context: CaseContext, empty_ms: float | None) -> str:
         limit, too_many, option = f"the device computes at most {most_tflops:,.0f} TFLOP/s", "too many", "flops="
     else:
         return ""
-    counts = f"the script counts {too_many}" if context.unchecked else f"the operator counts {too_many} ({option})"
+    counts = f"the script counts {too_many}" if experiment.unchecked else f"the operator counts {too_many} ({option})"
     undone = "either the timed call does not do the work, or"
     return f"{work} in {row.ms:.4g} ms are {speed}, but {limit}; {undone} {counts}"
 
 
-def _bytes(row: Row, context: CaseContext) -> int:
+def _bytes(row: Row, experiment: Experiment) -> int:
     """The algorithmic bytes of a call; none for the control `empty`."""
-    return context.call_bytes if row.gbps else 0
+    return experiment.work.call_bytes if row.gbps else 0
 
 
-def _most_gbps(context: CaseContext) -> float:
+def _most_gbps(experiment: Experiment) -> float:
     """The highest speed of the memory that is possible; infinite if it is not known."""
-    if context.peak_gbps:
-        return MARGIN * context.peak_gbps
-    if context.ceiling_gbps:
-        return MARGIN * context.ceiling_gbps / (COPY_SHARE if context.device.accelerated else HOST_COPY_SHARE)
+    if peak_gbps := experiment.instruments.telemetry.peak_gbps:
+        return MARGIN * peak_gbps
+    if experiment.ceiling_gbps:
+        return MARGIN * experiment.ceiling_gbps / (COPY_SHARE if experiment.device.accelerated else HOST_COPY_SHARE)
     return math.inf
 
 
-def _most_tflops(context: CaseContext) -> float:
+def _most_tflops(experiment: Experiment) -> float:
     """The highest speed of arithmetic that is possible; infinite if it is not known."""
-    return (context.ceiling_tflops or math.inf) * (SHORTER_MARGIN if context.shorter else COMPUTE_MARGIN)
+    return (experiment.ceiling_tflops or math.inf) * (SHORTER_MARGIN if experiment.shorter else COMPUTE_MARGIN)
 
 
-def uncached_bytes(row: Row, context: CaseContext) -> float:
+def uncached_bytes(row: Row, experiment: Experiment) -> float:
     """The bytes that must cross the memory bus within the timed call.
 
     With a cold cache all reads must, but the writes (taken as half of the bytes) may still be in the cache when the call
     ends. With a warm cache all bytes may be in it. The same holds on a host, because no flush is sure to empty its caches.
     """
-    count = _bytes(row, context)
-    cached_bytes = count / 2 if context.cold and context.device.accelerated else count
-    if context.cache_bytes is not None:
-        cached_bytes = min(cached_bytes, context.cache_bytes)
+    count = _bytes(row, experiment)
+    cached_bytes = count / 2 if experiment.cold and experiment.device.accelerated else count
+    if experiment.cache_bytes is not None:
+        cached_bytes = min(cached_bytes, experiment.cache_bytes)
     return count - cached_bytes
 
 
-def host_bound(row: Row, context: CaseContext) -> bool:
+def host_bound(row: Row, experiment: Experiment) -> bool:
     """The host needs longer for a launch than the device can be kept busy, so the device may have waited between the events.
 
     A replayed graph needs no launches. On the host, a launch is the work itself.
     """
-    launches = context.device.accelerated and timer_kind(row.timer).launches
-    return launches and row.launch_ms is not None and row.launch_ms > context.timer.prefill_ms
+    launches = experiment.device.accelerated and timer_kind(row.timer).launches
+    return launches and row.launch_ms is not None and row.launch_ms > experiment.timer.prefill_ms
 
 
 def overhead_bound(row: Row, empty_ms: float | None) -> bool:
     return timer_kind(row.timer).adds and empty_ms is not None and empty_ms > OVERHEAD_SHARE * (row.ms or 0.0)
 
 
-def l2_resident(row: Row, context: CaseContext) -> bool:
+def l2_resident(row: Row, experiment: Experiment) -> bool:
     """All bytes of a call fit into the last-level cache, and nothing displaced them before the call. A host says nothing: no
     flush is sure to empty its caches, and calls are warm by default."""
-    if not context.device.accelerated or context.cold or context.cache_bytes is None:
+    if not experiment.device.accelerated or experiment.cold or experiment.cache_bytes is None:
         return False
-    return _bytes(row, context) <= context.cache_bytes
+    return _bytes(row, experiment) <= experiment.cache_bytes
 
 
 def throttled(row: Row) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any
 
 from kbench.measure.contender import Contender
-from kbench.measure.flags import CaseContext, flagged
+from kbench.measure.experiment import Experiment
+from kbench.measure.flags import flagged
 from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import format_params
 from kbench.results.row import Row
@@ -17,43 +18,39 @@ from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Status
 TOO_SHORT = "not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
 
 
-def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
+def make_rows(experiment: Experiment, contenders: Sequence[Contender]) -> list[Row]:
     """One row per contender, in the same order."""
     for contender in contenders:
         if contender.running and contender.rounds and not median(contender.round_ms):
-            if context.unchecked:
+            if experiment.unchecked:
                 contender.end(Status.UNSUPPORTED, TOO_SHORT)
             else:
                 contender.end(Status.CHECKED, f"correct, but {TOO_SHORT}")
     controls = [contender for contender in contenders if contender.control and contender.rounds]
     times_ms = {control.name: time_of(control) for control in controls}
     copy_ms, empty_ms = times_ms.get(Control.COPY), times_ms.get(Control.EMPTY)
-    rows = [_row(context, contender, copy_ms) for contender in contenders]
-    return [flagged(row, contender, context, empty_ms) for row, contender in zip(rows, contenders, strict=True)]
+    columns = experiment.columns()
+    rows = [_row(experiment, contender, columns, copy_ms) for contender in contenders]
+    return [flagged(row, contender, experiment, empty_ms) for row, contender in zip(rows, contenders, strict=True)]
 
 
-def _row(context: CaseContext, contender: Contender, copy_ms: float | None) -> Row:
+def _row(experiment: Experiment, contender: Contender, columns: Mapping[str, Any], copy_ms: float | None) -> Row:
     launched = contender.recorded.launched
     row = Row(
-        case=context.case,
         provider=contender.name,
         params=format_params(contender.params),
         role=contender.role,
         status=contender.status or Status.OK,
-        reason=contender.reason or "; ".join(_remarks(contender, context.baseline)),
+        reason=contender.reason or "; ".join(_remarks(contender, experiment.baseline)),
         build_ms=contender.build_ms,
         launch_ms=contender.launch_ms,
-        ceiling_gbps=context.ceiling_gbps,
-        ceiling_tflops=context.ceiling_tflops,
         deterministic=contender.accuracy.deterministic,
         source_hash=contender.provider.source_hash if contender.provider else "",
         kernels=launched.kernels if launched else None,
         code=launched.code if launched else "",
         peak_bytes=contender.recorded.peak_bytes,
-        timer=context.timer.name,
-        device=context.device.name,
-        **context.common,
-        **_numbers(context, contender, copy_ms),
+        **columns,
+        **_numbers(experiment, contender, copy_ms),
         **telemetry_columns(contender.readings),
     )
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
@@ -75,20 +72,20 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
         yield f"{KERNELS_NOT_KNOWN}{contender.recorded.fault}"
 
 
-def _numbers(context: CaseContext, contender: Contender, copy_ms: float | None) -> dict[str, Any]:
+def _numbers(experiment: Experiment, contender: Contender, copy_ms: float | None) -> dict[str, Any]:
     """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are of all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(map(_picoseconds, contender.round_ms))
     ms = time_of(contender)
-    baseline = context.baseline
-    precision = contender.precision(baseline, timer_kind(context.timer.name).resolution_ms)
+    baseline = experiment.baseline
+    precision = contender.precision(baseline, timer_kind(experiment.timer.name).resolution_ms)
     ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
-    moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
+    moves = 0 if contender.control and contender.name == Control.EMPTY else experiment.work.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
-    light_ms = context.light_ms if computes else None
-    copy_gbps = gbps(context.call_bytes, copy_ms) if copy_ms and moves else None
+    light_ms = experiment.light_ms if computes else None
+    copy_gbps = gbps(experiment.work.call_bytes, copy_ms) if copy_ms and moves else None
     baseline_ms = time_of(baseline) if baseline and baseline.rounds and computes else None
     return {
         "ms": ms,
@@ -104,7 +101,7 @@ def _numbers(context: CaseContext, contender: Contender, copy_ms: float | None) 
         "gbps_p80": gbps(moves, ms_p20),
         "copy_fraction": gbps(moves, ms) / copy_gbps if copy_gbps else None,
         "achieved_gbps": None if contender.moved_bytes is None else gbps(contender.moved_bytes, ms),
-        "tflops": None if context.flops is None or not computes else context.flops / ms * 1e-9,
+        "tflops": None if experiment.work.flops is None or not computes else experiment.work.flops / ms * 1e-9,
         "speedup": baseline_ms / ms if baseline_ms else None,
         "sol": None if light_ms is None else light_ms / ms,
         **({**contender.stages, "kernel_ms": ms} if contender.stages else {}),

@@ -24,7 +24,7 @@ from kbench.measure.experiment import Experiment, repeat
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.dynamo import compiled_parts
 from kbench.measure.machine.interpreter import interpreter_probe
-from kbench.measure.rows import time_of
+from kbench.measure.rows import make_rows, time_of
 from kbench.measure.scripts.closures import doubted_bytes, tensor_bytes, tensors_of
 from kbench.measure.scripts.foreign_timers import BenchCall, Timing
 from kbench.measure.scripts.observation import agreement, copied_tensors, lies_in, observe
@@ -240,7 +240,7 @@ class ClosureGroup(Experiment):
         if timed and not self.alone:
             self.measure_ceilings()
         self.case_hash = digest(str(self.case.key))
-        rows = self.make_rows([*contenders, *controls])
+        rows = make_rows(self, [*contenders, *controls])
         if not self.work.call_bytes:  # the script does not say how many
             for row in rows:
                 row.gbps = row.gbps_p20 = row.gbps_p80 = row.copy_fraction = None
