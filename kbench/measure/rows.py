@@ -12,7 +12,6 @@ from kbench.measure.flags import flagged
 from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import format_params
 from kbench.results.row import Row
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Status
 
 TOO_SHORT = "not timed: a call takes less than a step of the timer's clock, so it seems to do nothing"
@@ -80,7 +79,7 @@ def _numbers(experiment: Experiment, contender: Contender, copy_ms: float | None
     round_ms = tuple(map(_picoseconds, contender.round_ms))
     ms = time_of(contender)
     baseline = experiment.baseline
-    precision = contender.precision(baseline, timer_kind(experiment.timer.name).resolution_ms)
+    precision = contender.precision(baseline, experiment.kind.resolution_ms)
     ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
     moves = 0 if contender.control and contender.name == Control.EMPTY else experiment.work.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
