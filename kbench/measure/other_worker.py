@@ -94,8 +94,10 @@ def at(memory: Tensor, place: PassedTensor, further: int = 0) -> Tensor:
         if stride[dimension] and place.shape[dimension] != 1:
             stride[dimension] = reach
             reach *= place.shape[dimension]
-    start = (place.start + further) // dtype.itemsize
-    return torch.empty(0, dtype=dtype, device=memory.device).set_(memory.untyped_storage(), start, place.shape, stride)
+    start = place.start + further
+    # as that of a program's tensor, its storage has nothing else: copy.deepcopy(x) copies all of it
+    storage = memory.untyped_storage()[start : start + reach * dtype.itemsize]
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(storage, 0, place.shape, stride)
 
 
 def read_tensors(memory: Tensor, places: Sequence[PassedTensor], device: torch.device) -> list[Tensor]:

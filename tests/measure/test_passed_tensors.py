@@ -34,6 +34,7 @@ def test_a_tensor_arrives_as_it_was(x: Tensor, tmp_path: Path) -> None:
     places, size = lay_out([ROW, x])
     memory = SharedMemory(size, x.device, str(tmp_path))
     fill([at(memory.data, places[1])], [x])
+    assert at(memory.data, places[1]).untyped_storage().nbytes() <= x.nbytes
     words = memory.words()
     zeros, read = read_tensors(opened(words), places, x.device)
     assert (read.shape, read.stride(), read.dtype, read.storage_offset()) == (
