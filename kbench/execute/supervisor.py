@@ -16,7 +16,7 @@ from functools import cached_property
 from kbench.config.plan import requirements
 from kbench.errors import ConfigError, Note, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S, Worker, WorkerFailed
+from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
     COMPUTE,
     RANDOM,
@@ -327,7 +327,10 @@ class WorkerSupervisor:
         for configuration in left:
             self._deaths.pop(configuration.name, None)
         measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
-        of_providers = [measured[configuration.name] for configuration in task.configurations]
+        of_providers = [
+            measured.get(configuration.name) or make_failed_row(task, configuration, Status.CRASHED, NONSENSE)
+            for configuration in task.configurations
+        ]
         return of_providers + [row for row in rows if row.role != Role.PROVIDER], calls
 
 

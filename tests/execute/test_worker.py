@@ -42,6 +42,7 @@ def test_it_costs_its_own_row(deed: str, stand_in: StandIn) -> None:
 
 BROKEN = {
     "of another type": "say('Rows', rows=[row('mine', ms='1')])",
+    "of another provider": "say('Rows', rows=[row('another')])",
     "a time without ok": "say('Rows', rows=[row('mine', status='wrong', reason='no')])",
 }
 
