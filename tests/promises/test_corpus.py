@@ -58,6 +58,12 @@ def candidates(file: Path) -> list[str]:
     return re.findall(r'provider\("(\w+)"', file.read_text())
 
 
+def test_the_corpus_has_sixty_candidates() -> None:
+    counts = {kind: sum(len(candidates(file)) for file in CORPUS.glob(f"{kind}_*.py")) for kind in ("right", "wrong")}
+    cheats = {name for file in CHEATS.glob("*.py") for name in candidates(file)}
+    assert counts == {"right": 20, "wrong": 20} and len(cheats.intersection(PUBLISHED)) == 20
+
+
 @pytest.mark.parametrize("seed", CHOSEN_SEEDS or [5])
 @pytest.mark.parametrize("operator", SWEEPS)
 def test_no_right_candidate_is_rejected_and_no_wrong_one_is_accepted(
