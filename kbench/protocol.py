@@ -246,6 +246,11 @@ class CallRequest:
     sets: int = 0
     step: int = 0
 
+    @property
+    def in_file(self) -> bool:
+        """Whether the memory is a file, which every process of the user can open: its words are a size and a path."""
+        return " " in self.memory
+
 
 @dataclass(frozen=True)
 class Delivered:

@@ -252,9 +252,12 @@ class WorkerSupervisor:
             self._deaths[configuration.name].append((f"{request.edge} of {task.case.label}", lost))
             return Delivered(lost.status, lost.reason)
         self._deaths.pop(configuration.name, None)
-        if " " in request.memory:  # a file, which every process of the user can open
+        # code of a provider may have written the answer: a file can be opened, and who ends says why
+        if request.in_file:
             delivered = replace(delivered, opened=True)
-        return replace(delivered, reason=delivered.reason or "without a reason") if delivered.status else delivered
+        if delivered.status and not delivered.reason:
+            delivered = replace(delivered, reason="without a reason")
+        return delivered
 
     def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
         random = rows.get((configuration.name, RANDOM))

@@ -18,8 +18,8 @@ from kbench.results.vocabulary import Flag, Role
 
 GAIN_CASES, DRAWN_CASES = 2, 2
 """In how many cases the times are held against the other clock: those where a candidate claims the largest speed-up, and
-others, which nobody knows before it runs. Of a dozen cases, four drawn ones miss a false one twice in three times. In so many
-drawn cases a baseline that declines them is tried."""
+others, which nobody knows before it runs. Of a dozen cases, four drawn ones miss a false one twice in three times. Of the cases
+that a baseline is said to decline, as many are drawn, and it is tried there."""
 
 CLAIM_FACTOR, HOST_CLAIM_FACTOR = 2.0, 5.0
 """A call of a candidate may take this many times as long as is claimed, and one of a baseline may be claimed to take this many
@@ -29,8 +29,8 @@ its time is seen from 0.15 ms on, and one that claims a tenth from 0.06 ms on. O
 long as they claimed, because their outputs were in new memory."""
 
 BUSY_FACTOR = 5.0
-"""Beside other programs, most calls of a host may take this many times as long as the shortest, so that counts as the claim of
-a baseline there."""
+"""Beside other programs, most calls of a host may take this many times as long as the shortest. So a baseline is held by its
+shortest call there, but by no less than its time divided by this."""
 
 CALL_MS = 0.02
 """What kbench does beside each call. It took 4 to 15 us on the host of that H200."""

@@ -95,7 +95,7 @@ def at(memory: Tensor, place: PassedTensor, further: int = 0) -> Tensor:
             stride[dimension] = reach
             reach *= place.shape[dimension]
     start = place.start + further
-    # as that of a program's tensor, its storage has nothing else: copy.deepcopy(x) copies all of it
+    # a storage of its own, as a program's tensor has: copy.deepcopy(x) copies the whole storage
     storage = memory.untyped_storage()[start : start + reach * dtype.itemsize]
     return torch.empty(0, dtype=dtype, device=memory.device).set_(storage, 0, place.shape, stride)
 
