@@ -116,6 +116,7 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
     if N > LONGEST_HELD:
         constants: dict[str, Any] = {"BLOCK": 2**14 // widest, "VEC": shape.vector}
         return Launch(forward.looped_rows, M, numbers, constants, warps(shape, 2**14, 32))
+    # a multiprocessor has registers for two rows of up to half the longest length, beside their weights
     rows_at_once = processors.multiprocessors * (2 if N <= LONGEST_HELD // 2 else 1)
     few = rows_at_once >= M
     single = shape.matrices == 1
@@ -126,8 +127,8 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
         early, fence = True, False
     else:
         rows = 1
-        four = (single and widest > itemsize) or (shape.layernorm and itemsize == 2 and N > 2048 and not few)
-        options = warps(shape, N * itemsize, 64 if four else 48, 16 if N * itemsize <= 2**15 else 32)
+        four_accesses = (single and widest > itemsize) or (shape.layernorm and itemsize == 2 and N > 2048 and not few)
+        options = warps(shape, N * itemsize, 64 if four_accesses else 48, 16 if N * itemsize <= 2**15 else 32)
         block = options["num_warps"] * processors.warp_size * 16 // (widest if shape.layernorm else itemsize)
         if N % block == block // 2 and not few and options["num_warps"] > 1:
             options["num_warps"] //= 2

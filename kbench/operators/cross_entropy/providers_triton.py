@@ -51,7 +51,7 @@ SPLIT_ROWS, PROGRAMS_A_PROCESSOR = 1.5, 8
 """The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
 each."""
 
-SPREAD_THREADS = 1024
+FEW_THREADS = 1024
 """With gradients, a row that one program holds has 4 accesses a thread if that takes at most so many threads of each
 multiprocessor, otherwise 8. With label smoothing, 8 accesses of 16-bit elements would take more registers than there are."""
 
@@ -168,7 +168,7 @@ def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> Division:
     if slices is None and held_whole(x):
         whole = whole_rows(x, 4)
         threads = x.rows * whole.warps * x.processors.warp_size
-        if threads > SPREAD_THREADS * x.processors.multiprocessors and not (smooth and x.itemsize == 2):
+        if threads > FEW_THREADS * x.processors.multiprocessors and not (smooth and x.itemsize == 2):
             whole = whole_rows(x, 8)
         if caps and whole.blocks > 4:
             whole = whole._replace(registers=56 if smooth or whole.warps < 4 else 48)
