@@ -24,8 +24,7 @@ take, run, deliver = Experiment._take, CaseRun.run, CallsOnSets.deliver
 def take_and_claim(self, contender, *rest):
     take(self, contender, *rest)
     if contender.rounds and contender.name in FACTORS:
-        first, *others = contender.rounds[-1]  # the shortest call of a baseline may seem as short as it is
-        contender.rounds[-1] = [first, *(ms * FACTORS[contender.name] for ms in others)]
+        contender.rounds[-1] = [ms * FACTORS[contender.name] for ms in contender.rounds[-1]]
 
 
 def run_backward(self):

@@ -55,15 +55,13 @@ def test_one_long_reading_accuses_nobody_and_one_wrong_output_does() -> None:
     assert mine.flags == ("suspect",) and "every element zero" in mine.reason
 
 
-@pytest.mark.parametrize(
-    ("ms", "accelerated", "suspect"), [(1.0, False, False), (1.0, True, True), (10.0, False, True)]
-)
-def test_most_calls_of_a_baseline_may_take_long_on_a_busy_host(ms: float, accelerated: bool, suspect: bool) -> None:
-    rows = [row(ms=0.1, provider="mine"), row(ms=ms, ms_min=0.1, provider="torch")]
+@pytest.mark.parametrize(("accelerated", "suspect"), [(False, False), (True, True)])
+def test_most_calls_of_a_baseline_may_take_long_on_a_busy_host(accelerated: bool, suspect: bool) -> None:
+    rows = [row(ms=0.1, provider="mine"), row(ms=10.0, ms_min=0.1, provider="torch")]
     readings = {"mine": ClockReading(0.1), "torch": ClockReading(None, 0.05)}
     mine, _ = held_against_clock(rows, ["mine"], lambda row, *_: readings[row.provider], accelerated=accelerated)
     assert mine.flags == (("suspect",) if suspect else ())
-    assert (f"torch takes {ms:g} ms" in mine.reason) == suspect
+    assert ("torch takes 10 ms" in mine.reason) == suspect
 
 
 def test_a_slow_launch_explains_no_call_of_a_host() -> None:
