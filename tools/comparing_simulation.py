@@ -135,9 +135,9 @@ def _mann_whitney(old: File, new: File) -> Array:
 def nvbench(old: File, new: File) -> Array:
     """nvbench_compare.py: a change is a difference of the means above the smaller of the two deviations."""
     a, b = old.kernels[0], new.kernels[0]
-    return _direction(old, new) * (
-        np.abs(b.mean(axis=1) - a.mean(axis=1)) > np.minimum(a.std(axis=1, ddof=1), b.std(axis=1, ddof=1))
-    )
+    difference: Array = b.mean(axis=1) - a.mean(axis=1)
+    deviation: Array = np.minimum(a.std(axis=1, ddof=1), b.std(axis=1, ddof=1))
+    return np.where(np.abs(difference) > deviation, _direction(old, new), 0.0)
 
 
 def nvbench_robust(old: File, new: File) -> Array:
@@ -145,11 +145,12 @@ def nvbench_robust(old: File, new: File) -> Array:
     (a_low, a_high), (b_low, b_high) = (
         (file.kernels[0].min(axis=1), np.quantile(file.kernels[0], 0.75, axis=1)) for file in (old, new)
     )
-    return (b_low > a_high * 1.005).astype(float) - (a_low > b_high * 1.005)
+    return np.where(b_low > a_high * 1.005, 1.0, np.where(a_low > b_high * 1.005, -1.0, 0.0))
 
 
 def _direction(old: File, new: File) -> Array:
-    return np.sign(np.median(new.kernels[0], axis=1) - np.median(old.kernels[0], axis=1))
+    difference: Array = np.median(new.kernels[0], axis=1) - np.median(old.kernels[0], axis=1)
+    return np.sign(difference)
 
 
 RULES: dict[str, tuple[Callable[[File, File], Array], int]] = {

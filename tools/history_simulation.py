@@ -13,7 +13,7 @@ the nights a disturbance that makes it longer, by 5 % on average. A row is missi
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,14 +46,13 @@ class Simulated:
     """A folder. `steps` has the night of the step in each series. `there` says which rows are not missing: (CASES, NIGHTS)."""
 
     runs: tuple[Run, ...]
-    steps: Array
+    steps: npt.NDArray[np.int64]
     there: npt.NDArray[np.bool_]
 
     def nights_with(self, case: int, points: int) -> int:
         """The number of nights after which a series has so many points from its step on."""
-        return (
-            int(np.flatnonzero(np.cumsum(self.there[case] & (np.arange(NIGHTS) >= self.steps[case])) == points)[0]) + 1
-        )
+        points_by_night = np.cumsum(self.there[case] & (np.arange(NIGHTS) >= self.steps[case]))
+        return int(np.flatnonzero(points_by_night == points)[0]) + 1
 
 
 def simulate_folder(rng: np.random.Generator, step: float = 0.0, machine: float = 0.0, noise: float = 1.0) -> Simulated:
@@ -142,7 +141,7 @@ def _is_step(change: tuple[int, int], night: int, step: float) -> bool:
     return bool(step) and abs(change[0] - night) <= DELAY and change[1] == np.sign(step)
 
 
-def folders(count: int, seed: int = 0, **how: float) -> Iterator[Simulated]:
+def folders(count: int, how: Mapping[str, float], seed: int = 0) -> Iterator[Simulated]:
     rng = np.random.default_rng(seed)
     return (simulate_folder(rng, **how) for _ in range(count))
 
@@ -177,13 +176,13 @@ def main() -> None:
     print("| simulated | series | step found | found when 3 points follow | false changes | series with one |")
     print("|---|---:|---:|---:|---:|---:|")
     for name, how in SCENARIOS.items():
-        outcome = count(folders(many, **how), how.get("step", 0.0))
+        outcome = count(folders(many, how), how.get("step", 0.0))
         shares = [f"{each / outcome.series:.1%}" if "step" in how else "" for each in (outcome.found, outcome.prompt)]
         print(
             f"| {name} | {outcome.series} | {' | '.join(shares)} | {outcome.false_changes} | {outcome.false_series} |",
             flush=True,
         )
-    series, alarmed = nightly_alarms(folders(max(1, many // 4)))
+    series, alarmed = nightly_alarms(folders(max(1, many // 4), {}))
     print(f"\nchecked after every night: {alarmed} of {series} unchanged series had a false change on any night")
 
 

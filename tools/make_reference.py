@@ -25,6 +25,7 @@ from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
 from kbench.contract.models import DIMENSIONS, MODELS
+from kbench.protocol import Measure
 from kbench.results.row import COLUMNS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -84,7 +85,7 @@ def measure_keys() -> str:
     """The keys under `measure:` with their defaults."""
     rows = [
         (f"`{name}`", "none" if field.default is None else f"`{_yaml(field.default)}`", _text(field.description))
-        for name, field in schema.Measure.model_fields.items()
+        for name, field in Measure.model_fields.items()
     ]
     return _table(("key", "default", ""), rows)
 

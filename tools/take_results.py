@@ -71,9 +71,10 @@ class Times:
     def peers(self, in_place: bool = False) -> pd.DataFrame:
         """The times of the peers. Those that work in place are among them only if `in_place`."""
         left_out = {*OURS, *OURS_IN_PLACE, "copy", "empty", "repeat"}
+        names = [name for name in map(str, self.us) if name not in left_out]
         if not in_place:
-            left_out |= {name for name in self.us if name.endswith("-in-place") or (self.operator, name) in IN_PLACE}
-        return self.us[[name for name in self.us if name not in left_out]]
+            names = [name for name in names if not (name.endswith("-in-place") or (self.operator, name) in IN_PLACE)]
+        return self.us[names]
 
 
 def cases(file: str) -> str:
@@ -123,7 +124,7 @@ def _standings(times: Times) -> Iterator[dict[str, object]]:
                 continue
             ratio = (times.peers(bool(place)).min(axis=1) / ours).dropna()
             of_copy = (times.us["copy"] / ours)[times.large].dropna()
-            worst = zip(ratio.index.names, ratio.idxmin(), strict=True)
+            worst = zip(ratio.index.names, ratio.index[int(ratio.argmin())], strict=True)
             named = [f"{axis}={value}" if axis in SIZES else value for axis, value in worst if axis != "mode"]
             yield {
                 "operator": f"{times.operator} {mode}{place}",
