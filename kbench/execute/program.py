@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -27,12 +28,12 @@ import psutil
 from kbench import interrupts
 from kbench.errors import ConfigError, ExitStatus, Note, UsageError
 from kbench.execute.environment_record import describe_command
-from kbench.execute.hand_timing import first_hand_timing
 from kbench.execute.run import RunResult
 from kbench.execute.spawning import worker_environment
 from kbench.execute.supervisor import MOST_DEATHS
 from kbench.execute.worker import end_of, kill_tree
 from kbench.execute.writer import Writer, check_writable
+from kbench.files import source_text
 from kbench.protocol import (
     PROGRAM,
     ROWS_FILE,
@@ -57,6 +58,7 @@ from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
+from kbench.text.words import list_words
 
 POLL_S = 0.1
 """How often to look for new messages."""
@@ -72,6 +74,11 @@ LAUNCHERS = ("python", "torchrun")
 
 MOST_STARTS = 10
 """How often a script is started before it is given up. It is started again after a line that ended its process."""
+
+CLOCK_CALL = re.compile(
+    r"\b(elapsed_time|(?:perf_counter|process_time)(?:_ns)?|time\.time(?:_ns)?|default_timer|timeit\.\w+)\("
+)
+"""A call with which a program may time other calls by hand."""
 
 
 class ProgramRun:
@@ -140,11 +147,14 @@ class ProgramRun:
             path = self._out / f"{operator}-{number}.csv"
         return path
 
-    def note_hand_timing(self, program: Path | None) -> None:
-        """Say where a program that ran to its end and measured nothing times calls by hand."""
+    def note_clocks(self, program: Path | None) -> None:
+        """Say where a program that ran to its end and measured nothing reads a clock: it may time calls by hand."""
         silent = not (self.results or self.code or self.interrupted)
-        if program and silent and (sentence := first_hand_timing(program)):
-            self.note(sentence)
+        if program and silent and (places := _clock_calls(program)):
+            self.note(
+                f"kbench cannot measure calls that a program times by hand, as perhaps at {list_words(places, 4)}. Let "
+                "do_bench time them: from kbench import do_bench; ms = do_bench(lambda: ...)"
+            )
 
     def finish(self) -> None:
         for writer, _ in self._writers.values():
@@ -169,13 +179,24 @@ def _main_file(command: Sequence[str]) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+def _clock_calls(program: Path) -> list[str]:
+    """Where a program reads a clock, in its main file and in those beside it that this imports: `bench.py:5 (perf_counter)`."""
+    modules = re.findall(r"^\s*(?:import|from) (\w+)", source_text(program), re.MULTILINE)
+    return [
+        f"{file.name}:{number} ({call[1]})"
+        for file in dict.fromkeys([program, *(program.with_name(f"{module}.py") for module in modules)])
+        for number, line in enumerate(source_text(file).splitlines(), 1)
+        if (call := CLOCK_CALL.search(line))
+    ]
+
+
 def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
     run = ProgramRun(program_name(command), out, note)
     with _watched(run) as program:
         for row, process in program.run_to_end(command):
             run.add([row], process)
-    run.note_hand_timing(_main_file(command))
+    run.note_clocks(_main_file(command))
     return run
 
 
@@ -208,7 +229,7 @@ def run_script(
             break
     if run.code and not run.fault and not run.interrupted:
         run.fault = Fault(str(script), end_of(run.code))
-    run.note_hand_timing(script)
+    run.note_clocks(script)
     fault = run.fault
     if fault and not run.results:
         raise ConfigError.at(fault.where, fault.message)
