@@ -44,7 +44,6 @@ class StartingPoint:
     plan         the plan with all its sessions, including the sessions in the file
     remaining    the tasks of the plan that are not in the file
     rows         the rows of finished cases; None if a new file begins
-    cut          whether the file has more than `rows`: an incomplete case, or a part of a row
     environment  the environment file; None if the file has no rows
     notes        lines for the user: an incomplete case, and changes of the machine
     """
@@ -53,7 +52,6 @@ class StartingPoint:
     plan: Plan
     remaining: tuple[Task, ...]
     rows: list[Row] | None = None
-    cut: bool = False
     environment: Environment | None = None
     notes: Sequence[str] = ()
 
@@ -115,7 +113,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
             message = f"the machine differs from that of the first run ({', '.join(changed)})"
             notes.append(f"{path}: {message}; continuing anyway")
-    return StartingPoint(path, whole, remaining, rows, begun is not None, environment, notes)
+    return StartingPoint(path, whole, remaining, rows, environment, notes)
 
 
 def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:

@@ -17,7 +17,7 @@ from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.prepare import RunOptions
-from kbench.execute.writer import KernelsWriter, Writer, check_writable
+from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -91,19 +91,16 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier))
-    writer = Writer(path, plan.info.columns, earlier)
+    writer = Writer(path, plan.info.columns)
+    if start.rows is not None:
+        writer.cut(start.rows)
     if not start.remaining:
-        if start.cut:
-            writer.cut()
         note(f"{path}: nothing left to measure")
         return outcome
     measured_on = {row.case: row.device_uuid for row in earlier if row.device_uuid}
     with interrupts.once():
         if start.rows is None:
             outcome.moved += writer.begin().moved
-        else:
-            writer.cut()
-        kernels = KernelsWriter(path, keep=start.rows is not None)
         writer.write_environment(entries)
         with progress.make_progress(start.remaining) as display:
             writer.note = display.note
@@ -111,8 +108,7 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
                 for finished in executor.run(start.remaining, measured_on, display):
                     start.agree(finished.rows)
                     rows = _completed(finished, writer.add_machine(finished.machine), plan)
-                    kernels.write(finished.calls, finished.device.name)
-                    writer.write(rows)
+                    writer.write(rows, finished.calls, finished.device.name)
                     outcome.rows += rows
                     display.end(finished.task, rows, finished.place)
             except KeyboardInterrupt:

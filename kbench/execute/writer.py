@@ -1,4 +1,4 @@
-"""Writes the files of a run: the CSV, case by case, and the environment file and the kernels file beside it."""
+"""Writes the files of a run: the CSV, case by case, and beside it the environment file, and what calls launch with its code."""
 
 from __future__ import annotations
 
@@ -70,27 +70,37 @@ class Writer:
     disk stays.
     """
 
-    def __init__(self, path: Path, axes: Iterable[str], rows: Sequence[Row] = ()) -> None:
+    def __init__(self, path: Path, axes: Iterable[str]) -> None:
         self.path = path
         self.moved: list[Path] = []
         self.note: Note = lambda line: None
         self._header = csv_header(axes)
-        self._rows = list(rows)
+        self._rows: list[Row] = []
         self._environment = Environment()
+        self._kernels = KernelsFile()
 
     def begin(self) -> Writer:
-        """Begin a new file. An earlier one is renamed."""
+        """Begin a new file. An earlier one is renamed, with the files beside it."""
         check_writable(self.path)
         with files.writing(self.path), files.replacing(self.path, self._whole(), follow=False):
             self.moved = move_aside(self.path)
         return self
 
-    def cut(self) -> None:
-        """Leave only `rows` in the file, those of its finished cases."""
+    def cut(self, rows: Sequence[Row]) -> Writer:
+        """Continue a file with only these rows, those of its finished cases."""
+        self._rows = list(rows)
         files.replace(self.path, self._whole())
+        self._kernels, kernels = read_kernels(self.path), kernels_path(self.path)
+        with files.writing(kernels):
+            if kernels.exists() and not kernels.read_bytes().endswith(b"\n"):  # a run was killed while it wrote a line
+                with kernels.open("a") as file:
+                    file.write("\n")
+        return self
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Append the rows of a case. On a full disk none of them is written."""
+    def write(self, rows: Sequence[Row], calls: Iterable[CallRecorded] = (), device: str = "") -> None:
+        """Append the rows of a case. On a full disk none of them is written. What their `calls` launch on the device of this
+        name is written first, so that every row of the CSV finds its call."""
+        self._write_calls(list(calls), device)
         with files.writing(self.path, STAY):
             if not self.path.exists():
                 files.replace(self.path, self._whole())
@@ -106,6 +116,18 @@ class Writer:
                     file.truncate(size)
                     raise
         self._rows += rows
+
+    def _write_calls(self, calls: Sequence[CallRecorded], device: str) -> None:
+        """Append the lines that the kernels file does not have yet, and keep the machine code of the kernels."""
+        lines = list[str]()
+        for call in calls:
+            lines += [*self._kernels.device_lines(device, call.limits), *self._kernels.call_lines(call.launched)]
+        if lines:
+            path = kernels_path(self.path)
+            with files.writing(path, STAY), path.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+        for digest, code_file in {key: file for call in calls for key, file in call.code_files.items()}.items():
+            save_code(self.path, digest, Path(code_file))
 
     def write_environment(self, environment: Environment) -> None:
         """Replace the environment file in one step, so that it is never incomplete."""
@@ -132,37 +154,3 @@ class Writer:
         text = io.StringIO()
         csv.DictWriter(text, self._header, lineterminator="\n").writerows(row.cells() for row in rows)
         return text.getvalue().encode()
-
-
-class KernelsWriter:
-    """Appends what calls launch to the kernels file beside `csv`. With `keep` it adds to the present file; otherwise it begins
-    a new one.
-
-    The lines of a case are written before its rows, so that every row of the CSV finds its call. There is no file until
-    there is a line to write.
-    """
-
-    def __init__(self, csv: Path, *, keep: bool) -> None:
-        self._csv, self.path = csv, kernels_path(csv)
-        self._content = read_kernels(csv) if keep else KernelsFile()
-        self._torn = False  # a run that was killed while it wrote a line
-        with files.writing(self.path):
-            if keep and self.path.exists():
-                self._torn = not self.path.read_bytes().endswith(b"\n")
-            elif not keep:
-                self.path.unlink(missing_ok=True)  # that of an earlier file, which has another name by now
-
-    def write(self, calls: Iterable[CallRecorded], device: str) -> None:
-        """Append the lines that the file does not have yet, and keep the machine code of the kernels. `device` is the name of
-        the device that the calls ran on. Raises ResultsError."""
-        calls, lines = list(calls), list[str]()
-        for call in calls:
-            lines += [*self._content.device_lines(device, call.limits), *self._content.call_lines(call.launched)]
-        if lines:
-            with files.writing(self.path, STAY):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write("".join(["\n" * self._torn, *(f"{line}\n" for line in lines)]))
-            self._torn = False
-        for digest, path in {key: path for call in calls for key, path in call.code_files.items()}.items():
-            save_code(self._csv, digest, Path(path))

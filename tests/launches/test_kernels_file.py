@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from measure.test_machine_code import elf
 
-from kbench.execute.writer import KernelsWriter
+from kbench.execute.writer import Writer
 from kbench.launches.kernels_file import kernels_path, read_kernels
 from kbench.launches.launched_call import (
     DeviceLimits,
@@ -33,8 +33,8 @@ SUM_BY_NAME = replace(SUM, origin="name and torch 2.11.0")
 H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
 
 
-def calls(*launched: LaunchedCall) -> tuple[list[CallRecorded], str]:
-    return [CallRecorded(each, H200) for each in launched], "NVIDIA H200"
+def write(writer: Writer, *launched: LaunchedCall, **code_files: str) -> None:
+    writer.write([], [CallRecorded(call, H200, code_files) for call in launched], "NVIDIA H200")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def csv(tmp_path: Path) -> Path:
 
 
 def test_calls_are_read_back_as_they_were_written(csv: Path) -> None:
-    KernelsWriter(csv, keep=False).write(*calls(ONE, TWO))
+    write(Writer(csv, ()).begin(), ONE, TWO)
     found = read_kernels(csv)
     assert found.calls == {ONE.code: ONE, TWO.code: TWO} and not found.note
     assert found.devices == {"NVIDIA H200": H200}
@@ -61,10 +61,10 @@ def test_the_code_tells_other_machine_code_from_another_launch() -> None:
 
 
 def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
-    KernelsWriter(csv, keep=False).write(*calls(ONE))
+    write(Writer(csv, ()).begin(), ONE)
     with kernels_path(csv).open("a") as file:
         file.write('{"call": "123')
-    KernelsWriter(csv, keep=True).write(*calls(TWO))
+    write(Writer(csv, ()).cut([]), TWO)
     found = read_kernels(csv)
     assert set(found.calls) == {ONE.code, TWO.code}
     assert found.note.endswith("softmax.kernels.jsonl:4: cannot be read; the kernels of such a line are not known")
@@ -81,7 +81,7 @@ def test_the_machine_code_of_kernels_is_kept_beside_the_results(csv: Path, tmp_p
     digest = code_digest(cubin.read_bytes())
     kernel = replace(ROWS, code=digest)
     files = {digest: str(cubin), "bbbbbbbbbbbb": str(cubin), "cccccccccccc": "/on/another/machine.so"}
-    KernelsWriter(csv, keep=False).write([CallRecorded(ONE, H200, files)], "NVIDIA H200")
+    write(Writer(csv, ()).begin(), ONE, **files)
     cubin.unlink()
     kept = find_code(csv, kernel)
     assert kept and kept.read_bytes() == elf(__text__rows=b"code") and kept.with_suffix(".ptx").read_text() == "ptx"

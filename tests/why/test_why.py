@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from making import row, write_rows
+from making import row
 
-from kbench.execute.writer import KernelsWriter
+from kbench.execute.writer import Writer
 from kbench.launches.launched_call import DeviceLimits, Kernel, KernelLaunch, LaunchedCall
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
@@ -49,8 +49,8 @@ Write = Callable[..., Path]
 @pytest.fixture
 def results(tmp_path: Path) -> Write:
     def results(*rows: Row, calls: tuple[LaunchedCall, ...] = (FULL,)) -> Path:
-        path = write_rows(tmp_path / "softmax.csv", rows)
-        KernelsWriter(path, keep=False).write([CallRecorded(call, H200) for call in calls], NAME)
+        path = tmp_path / "softmax.csv"
+        Writer(path, ("M", "N")).begin().write(rows, [CallRecorded(call, H200) for call in calls], NAME)
         return path
 
     return results
