@@ -12,7 +12,7 @@ from kbench.analysis.files import ResultsFile, Source, read_file
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
-from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side, several_devices
+from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side
 from kbench.errors import ResultsError, UsageError
 from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
@@ -52,7 +52,7 @@ def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS)
         tuple(rows),
         geomean,
         drifts,
-        differences=tuple(differences(old, new, options.vary)),
+        differences=tuple(differences(old, new, axes, options.vary)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
         places=new.environment.places,
     )
@@ -94,8 +94,8 @@ def _axes_in_common(old: ResultsFile, new: ResultsFile) -> tuple[list[str], list
                 )
             name = "=".join(map(str, [axis, *values]))
             notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
-    devices = ["device"] if several_devices(old.rows) or several_devices(new.rows) else []
-    return [*(axis for axis in old.axes if axis in new.axes), *devices], notes
+    several_devices = any(len({row.device for row in file.rows} - {""}) > 1 for file in (old, new))
+    return [*(axis for axis in old.axes if axis in new.axes), *(["device"] if several_devices else [])], notes
 
 
 def _sides(results: Results, axes: Sequence[str], metric: str) -> dict[Key, Side]:

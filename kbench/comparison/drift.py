@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
 from kbench.analysis import Analysis
 from kbench.analysis.cases import timed
-from kbench.comparison.model import CONDITIONS, Drift, Key, SessionShifts
+from kbench.comparison.model import CONDITIONS, Drift, Key
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
@@ -62,11 +62,6 @@ def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Co
     return drifts or {"": Drift(noise=noise)}
 
 
-def drift_of(case: Case, drifts: Mapping[str, Drift]) -> Drift:
-    """The drift of the device that a case was measured on."""
-    return drifts[str(case.axes.get("device", ""))]
-
-
 def _gauges(
     rows: Sequence[Row], axes: Sequence[str], conditions: Sequence[str], baseline: str | None
 ) -> Iterator[tuple[GaugeKey, Row]]:
@@ -107,10 +102,10 @@ def estimate_drift(times: dict[GaugeKey, GaugeTimes], noise: float = 0.0) -> Dri
             for session, log in logs.items() if key.kind == kind else ():
                 moved.setdefault(session, []).append(log - middles[key])
         levels[kind] = {session: median(distances) for session, distances in moved.items()}
-    shifts: tuple[SessionShifts, SessionShifts] = ({}, {})
-    for side, number in counts:
-        if logs_of_kinds := [level[side, number] for level in levels.values() if (side, number) in level]:
-            shifts[side][number] = fmean(logs_of_kinds)
+    shifts = {}
+    for session in counts:
+        if logs_of_kinds := [level[session] for level in levels.values() if session in level]:
+            shifts[session] = fmean(logs_of_kinds)
     gauges = {kind: _change(level, whole) for kind, level in levels.items()}
     apart = {key: abs(_change(logs, whole) - gauges[key.kind]) for key, logs in times.items()}
     own: dict[Case, float] = {}

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Collection, Sequence
 
 from kbench.analysis.files import ResultsFile
-from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Severity, several_devices
+from kbench.comparison.model import CONDITIONS, EnvironmentDifference, Severity
 from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.environment import Environment
 from kbench.results.row import Row
@@ -34,18 +34,18 @@ Property = str | float
 """The value of a property: text, or a measured clock in MHz."""
 
 
-def differences(old: ResultsFile, new: ResultsFile, vary: Collection[str]) -> list[EnvironmentDifference]:
+def differences(
+    old: ResultsFile, new: ResultsFile, axes: Collection[str], vary: Collection[str]
+) -> list[EnvironmentDifference]:
     """What differs between two files. Those that make rows incomparable come first.
 
-    `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
+    A column of `axes` identifies cases, so it does not count. `vary` names the properties that differ on purpose, such as
+    `device`, `torch` or `measure.rounds`.
     """
-    before, after = _from_rows(old.rows), _from_rows(new.rows)
+    before, after = _from_rows(old.rows, axes), _from_rows(new.rows, axes)
     if old.environment.known and new.environment.known:  # otherwise, only the rows can be compared
         before |= environment_properties(old.environment)
         after |= environment_properties(new.environment)
-    if several_devices(old.rows) or several_devices(new.rows):  # the device is then part of what was measured
-        before.pop("device", None)
-        after.pop("device", None)
     different = []
     for name in dict.fromkeys([*before, *after]):
         values = before.get(name, "none"), after.get(name, "none")
@@ -66,11 +66,11 @@ def unknown_names(vary: Collection[str], *files: ResultsFile) -> list[str]:
     return [f"--vary: {unknown('property of these files', name, sorted(names))}" for name in sorted(set(vary) - names)]
 
 
-def _from_rows(rows: Sequence[Row]) -> dict[str, Property]:
+def _from_rows(rows: Sequence[Row], axes: Collection[str] = ()) -> dict[str, Property]:
     ok = [row for row in rows if row.status is Status.OK]
     throttled = sorted({word for row in ok for word in row.throttle.split(";") if word})
     clocks_mhz = [row.sm_mhz for row in ok if row.sm_mhz is not None]
-    conditions = [name for name in CONDITIONS if name != "case_hash"]
+    conditions = [name for name in CONDITIONS if name not in ("case_hash", *axes)]
     return {
         **{name: "/".join(sorted({getattr(row, name) for row in ok})) or UNKNOWN for name in conditions},
         "sessions": str(len({row.session for row in ok})),

@@ -31,7 +31,6 @@ import numpy as np
 from kbench.analysis.noise import TOO_NOISY
 from kbench.analysis.pairwise import uncertainty
 from kbench.comparison import stats
-from kbench.comparison.drift import drift_of
 from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Key, Pair, Side
 from kbench.comparison.verdict import Cause, Reason, Verdict, because
 from kbench.launches.code_change import describe_code_change
@@ -121,7 +120,7 @@ def _changes(
 ) -> tuple[dict[Key, Change], tuple[float, float] | None]:
     """The changes of the pairs, and the interval of their geometric mean, which is None unless all pairs have several
     sessions."""
-    drift_at = {pair.key: drift_of(pair.key.case, drifts) for pair in pairs}
+    drift_at = {pair.key: drifts[str(pair.key.case.axes.get("device", ""))] for pair in pairs}
     changes = {pair.key: _of_one_session(pair, drift_at[pair.key], options) for pair in pairs}
     replicated, interval = [pair for pair in pairs if pair.sessions > 1], None
     if replicated:
@@ -153,10 +152,11 @@ def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change
 
 def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[int, float]]:
     """Log times of both sides by session, less the machine's drift if the metric contains it."""
-    shifts = drift.shifts if drift.subtracted and options.compared.drifts else ({}, {})
+    shifts = drift.shifts if drift.subtracted and options.compared.drifts else {}
+    log_time = options.compared.log_time
     return [
-        {session: options.compared.log_time(value) - shift.get(session, 0.0) for session, value in side.values.items()}
-        for side, shift in zip(pair.sides, shifts, strict=True)
+        {session: log_time(value) - shifts.get((number, session), 0.0) for session, value in side.values.items()}
+        for number, side in enumerate(pair.sides)
     ]
 
 

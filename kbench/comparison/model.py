@@ -10,7 +10,7 @@ import enum
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -45,9 +45,6 @@ MAX_LOG_RATIO = 700.0
 
 OF_TIMES = {Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR}
 """The verdicts of rows that have a ratio. A gate for others decides without times."""
-
-SessionShifts = dict[int, float]
-"""By the number of the session, how much slower the machine was than on the average of both sides, in log time."""
 
 _SHORT_DTYPES = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
 
@@ -106,11 +103,6 @@ class CompareOptions:
         return min(ends), max(ends)
 
 
-def several_devices(rows: Iterable[Row]) -> bool:
-    """Whether a file has rows of several devices. The device then identifies a case; it is not a condition."""
-    return len({row.device for row in rows} - {""}) > 1
-
-
 @dataclass(frozen=True)
 class Key:
     """The identity of a row without its session. The case has the axes that both files have.
@@ -165,8 +157,8 @@ class Side:
 
     readings: Annotated[tuple[Row, ...], Field(exclude=True)]
     """The rows of the sessions that have a time and the metric."""
-    metric: Annotated[str, Field(exclude=True)]
-    """The column that is compared."""
+    values: Annotated[dict[int, float], Field(exclude=True)]
+    """The metric by session."""
     sessions: int
     """The number of sessions, with and without a time."""
     timed: int
@@ -190,9 +182,10 @@ class Side:
         timed = [row for row in rows if row.ms is not None]
         lost = [(row.status, row.reason) for row in rows if row.ms is None]
         status, reason = min(lost, key=lambda loss: not loss[0].failed, default=(Status.OK, ""))
+        readings = tuple(row for row in timed if is_plausible(getattr(row, metric) or 0.0))
         return cls(
-            readings=tuple(row for row in timed if is_plausible(getattr(row, metric) or 0.0)),
-            metric=metric,
+            readings=readings,
+            values={row.session: getattr(row, metric) for row in readings},
             sessions=len(rows),
             timed=len(timed),
             status=status,
@@ -203,16 +196,11 @@ class Side:
             ran=RanKernels.of(timed),
         )
 
-    @property
-    def values(self) -> dict[int, float]:
-        """The metric by session."""
-        return {row.session: getattr(row, self.metric) for row in self.readings}
-
     @computed_field  # type: ignore[prop-decorator]
     @cached_property
     def value(self) -> float | None:
         """The geometric mean of the metric over the sessions. Null if no session has a time and the metric."""
-        return statistics.geometric_mean(self.values.values()) if self.readings else None
+        return statistics.geometric_mean(self.values.values()) if self.values else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -307,10 +295,10 @@ class JudgedRow(Pair):
 class Drift:
     """How much slower the machine became, by its gauges: the copy controls and the unchanged baseline of both files."""
 
-    shifts: Annotated[tuple[SessionShifts, SessionShifts], Field(exclude=True)] = ({}, {})
-    """For both sides, how far the times of the gauges of each session are from their mean over all sessions, in log time by
-    the number of the session: the median over the cases, and the mean over the kinds of gauges. Sessions that measured few of
-    the cases have a shift too, but `gauges` do not include them."""
+    shifts: Annotated[dict[tuple[int, int], float], Field(exclude=True)] = field(default_factory=dict)
+    """How much slower the machine was in a session than on the average of both sides, in log time by side (0 is the old one) and
+    session: the median over the cases, and the mean over the kinds of gauges. Sessions that measured few of the cases have a
+    shift too, but `gauges` do not include them."""
     gauges: dict[str, float] = field(default_factory=dict)
     """For each kind of gauge, how much slower it became, in log time."""
     cases: int = 0
@@ -477,7 +465,10 @@ class Comparison:
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
         asks_for_times = not failing or not OF_TIMES.isdisjoint(failing)
-        if not (self.comparable if asks_for_times else self._any_outcome):
+        # a gate that asks for no times needs an outcome only: `fixed` is one without a ratio
+        silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
+        any_outcome = any(row.old and row.new and row.verdict not in silent for row in self.rows)
+        if not (self.comparable if asks_for_times else any_outcome):
             reason = "no row has a plausible value in every session on both sides; the table says why"
             if Verdict.INCOMPARABLE in counts:
                 reason = "no row has values that were measured in the same way on both sides"
@@ -495,13 +486,6 @@ class Comparison:
         if clear and all(row.comes_from(Cause.ONE_MEASUREMENT) for row in self.rows if row.ratio is not None):
             return Gate("passed", f"gate passed: {Cause.ONE_MEASUREMENT.value} ({self.options.gate_text})")
         return Gate("passed", f"gate passed ({self.options.gate_text})")
-
-    @property
-    def _any_outcome(self) -> bool:
-        """Whether any row that both sides have says something to a gate that asks for no times: `fixed` does so without a
-        ratio."""
-        silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
-        return any(row.old and row.new and row.verdict not in silent for row in self.rows)
 
     def _describe_unclear(self) -> str:
         """`no row is slower, but 2 of 6 are unclear (--fail-on slower,unclear fails on them)`"""
