@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kbench.notebook.in_process import Functions, InProcess
     from kbench.notebook.views import ComparisonView, Pictures
 
-IN_THIS_PROCESS = "the functions are measured in this process: one that crashes or hangs ends it"
 IN_A_FILE = "put the functions into a file, and name it in plugins"
 
 
@@ -186,7 +185,7 @@ def _in_this_process(
         config = {"providers": list(named), **config}
     loaded = load_config(config, choices)
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
-    print(f"kbench: {IN_THIS_PROCESS}", file=sys.stderr)
+    print("kbench: the functions are measured in this process: one that crashes or hangs ends it", file=sys.stderr)
     return loaded, InProcess(loaded.plugins, loaded.operator, named)
 
 

@@ -51,7 +51,7 @@ class LockedClock:
 
 @contextmanager
 def locked_clocks(request: str | None, devices: Sequence[DeviceInfo], note: Note) -> Iterator[list[LockedClock]]:
-    """Inside, the clocks of the devices are locked at `asked`: `base`, or a number of MHz. None locks nothing.
+    """Inside, the clocks of the devices are locked as the `request` says: `base`, or a number of MHz. None locks nothing.
 
     The locks are undone at the end, and also when this process is killed. Raises UsageError if a device does not take the lock;
     nothing is locked then.

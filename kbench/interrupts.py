@@ -56,17 +56,17 @@ def once() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[list[int]]:
-    """Inside, signals do nothing but stand in a list. For a loop that ends itself after the first of them. Works in the main
-    thread only."""
-    came: list[int] = []
+    """Inside, a signal only adds its number to the list: for a loop that looks there, and then ends by itself. Works in the
+    main thread only."""
+    numbers: list[int] = []
     handlers = {}
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
         handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     for number in handlers:
-        signal.signal(number, lambda number, frame: came.append(number))
+        signal.signal(number, lambda number, frame: numbers.append(number))
     try:
-        yield came
+        yield numbers
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from kbench.contract.tensor import Layout, total_bytes
 from kbench.launches.launched_call import DeviceLimits, LaunchedCall
-from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value, configuration_name, format_params
+from kbench.results.case import BACKWARD, FORWARD, Case, Value, configuration_name, format_params
 from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER, TIMERS, timers_in_words
@@ -346,7 +346,13 @@ class OperatorInfo:
 
     def tensor_bytes(self, case: Case) -> int:
         """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
-        return total_bytes([*self._received(case), *self._returned(case)], case)
+        inputs, outputs = self.inputs.values(), self.outputs.values()
+        if case.mode == FORWARD:
+            return total_bytes([*inputs, *outputs], case)
+        received = [output for output in outputs if output.is_floating(case)]  # their gradients
+        gradients = [self.inputs[name] for name in self.gradients]
+        returned = gradients if case.mode == BACKWARD else [*outputs, *gradients]
+        return total_bytes([*inputs, *received, *returned], case)
 
     def needed_bytes(self, case: Case) -> int:
         """About the least memory, in bytes, that a worker takes for a case. Raises SizeError."""
@@ -356,18 +362,6 @@ class OperatorInfo:
         # the whole reference in float64: inputs and outputs, twice; beside it four sets of inputs and the output of a call
         exact_bytes = 2 * self.tensor_bytes(replace(case, dtype="float64"))
         return max(KEPT_CALLS * tensor_bytes, exact_bytes + KEPT_CALLS * tensor_bytes // 2)
-
-    def _received(self, case: Case) -> list[Layout]:
-        """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""
-        inputs = list(self.inputs.values())
-        if case.mode == FORWARD:
-            return inputs
-        return inputs + [output for output in self.outputs.values() if output.dtype_in(case) in FLOATING]
-
-    def _returned(self, case: Case) -> list[Layout]:
-        """The outputs, the gradients of inputs, or both."""
-        outputs = [] if case.mode == BACKWARD else list(self.outputs.values())
-        return outputs if case.mode == FORWARD else outputs + [self.inputs[name] for name in self.gradients]
 
 
 @dataclass(frozen=True)

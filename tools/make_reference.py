@@ -124,7 +124,7 @@ def columns() -> str:
     """Every column of a results file but the axes."""
     entries: dict[str, list[str]] = {}
     for column in COLUMNS.values():
-        kind = f"{column.kind}, {column.unit}" if column.unit else column.kind
+        kind = f"{column.cells.name}, {column.unit}" if column.unit else column.cells.name
         entries.setdefault(f"{kind}): {_text(column.explanation)}", []).append(f"`{column.name}`")
     return "\n".join(f"- {', '.join(names)} ({text}" for text, names in entries.items())
 

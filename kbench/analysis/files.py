@@ -41,16 +41,17 @@ class ResultsFile:
         return self.whole.path
 
     @cached_property
+    def baseline(self) -> str | None:
+        """The configuration that the speed-ups of all rows are over."""
+        return baseline_of(self.whole.rows, self.environment.baseline)
+
+    @cached_property
     def results(self) -> Results:
         """The rows that `where` chooses. They have no speed-up over a baseline that is wrong, perhaps in another session."""
-        chosen = self.where.select(self.whole)
-        baseline = baseline_of(self.whole.rows, self.environment.baseline)
-        wrong = wrong_cases(self.whole.rows, baseline)
-        rows = (
-            [replace(row, speedup=None) if key_of(row) in wrong else row for row in chosen.rows]
-            if wrong
-            else chosen.rows
-        )
+        chosen, wrong = self.where.select(self.whole), wrong_cases(self.whole.rows, self.baseline)
+        if not wrong:
+            return chosen
+        rows = [replace(row, speedup=None) if key_of(row) in wrong else row for row in chosen.rows]
         return replace(chosen, rows=rows)
 
     @property
@@ -77,8 +78,7 @@ class ResultsFile:
         if self.where.terms:
             chosen = {(key_of(row), row.session) for row in self.rows}
             rows = [row for row in self.whole.rows if (key_of(row), row.session) in chosen]
-            baseline = baseline_of(self.whole.rows, self.environment.baseline)
-            return replace(analysis, noise=noise_of(rows, baseline))
+            return replace(analysis, noise=noise_of(rows, self.baseline))
         return analysis
 
 
@@ -91,7 +91,7 @@ def read_file(source: Source) -> ResultsFile:
     if isinstance(source, ResultsFile):
         return source
     label, path = parse_source(source)
-    return ResultsFile(label, read_results(path), *read_environment(path, expected=True))
+    return ResultsFile(label, read_results(path), *read_environment(path))
 
 
 def load_sources(sources: Sequence[Source], where: str = "") -> list[ResultsFile]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -34,9 +34,6 @@ estimate the scatter poorly."""
 
 DISSENT = 9
 """One trial in nine may disagree about which configuration is faster. With fewer trials, none may."""
-
-Times = Mapping[int, tuple[float, Sequence[float]]]
-"""By session: the time in ms, and the medians of its rounds in ms, empty if they are not known."""
 
 
 class Outcome(str, enum.Enum):
@@ -84,15 +81,12 @@ class TimeDifference:
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     """The difference of two configurations of a case, from their timed rows, one for each session."""
-    times = _times(old), _times(new)
-    together = sorted(times[0].keys() & times[1].keys())
+    of_old, of_new = ({row.session: row for row in rows} for rows in (old, new))
+    together = sorted(of_old.keys() & of_new.keys())
     if not together:
-        medians_ms = [median(ms for ms, _ in side.values()) for side in times]
-        return TimeDifference(math.log(medians_ms[1] / medians_ms[0]), math.inf, False, 0)
-    logs = []
-    for session in together:
-        (old_ms, old_rounds), (new_ms, new_rounds) = (side[session] for side in times)
-        logs.append(log_ratios(old_rounds, new_rounds) or [math.log(new_ms / old_ms)])
+        old_ms, new_ms = (median(row.ms or math.nan for row in rows) for rows in (old, new))
+        return TimeDifference(math.log(new_ms / old_ms), math.inf, False, 0)
+    logs = [_of_session(of_old[session], of_new[session]) for session in together]
     trials = logs[0] if len(logs) == 1 else [median(session_logs) for session_logs in logs]
     half_width = max(uncertainty(trials), uncertainty([log for session_logs in logs for log in session_logs]))
     effect = median(trials)
@@ -100,11 +94,12 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
 
 
-def _times(rows: Sequence[Row]) -> Times:
-    """The times by session. The rounds are left out if one of them is implausible, such as a time of 0."""
-    return {
-        row.session: (row.ms or math.nan, row.round_ms if all(map(is_plausible, row.round_ms)) else ()) for row in rows
-    }
+def _of_session(old: Row, new: Row) -> list[float]:
+    """The log ratios of the rounds of a session; only that of the times of the rows if the rounds are not known, or if one
+    of them is implausible, such as a time of 0."""
+    plausible = all(map(is_plausible, (*old.round_ms, *new.round_ms)))
+    ratios = log_ratios(old.round_ms, new.round_ms) if plausible else []
+    return ratios or [math.log((new.ms or math.nan) / (old.ms or math.nan))]
 
 
 def ticks_of(rows: Sequence[Row]) -> float:

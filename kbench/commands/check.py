@@ -60,10 +60,10 @@ def check(
     from kbench.judging.checks import check_cases
     from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
-    from kbench.sources.source_config import load_source_or_config
+    from kbench.sources import load_problem_or_config
 
     choices = ConfigOptions(sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    loaded = load_source_or_config(config, choices)
+    loaded = load_problem_or_config(config, choices)
     worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
     with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
         cases = plan.cases if every_case else find_extremes(plan)

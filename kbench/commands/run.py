@@ -104,8 +104,7 @@ def run(
         start_ahead(1)  # before the imports, which take half a second
     from kbench.config.load import ConfigOptions, measure_settings
     from kbench.execute.prepare import RunOptions
-    from kbench.sources import is_problem
-    from kbench.sources.source_config import load_source_or_config
+    from kbench.sources import is_problem, load_problem_or_config
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
@@ -142,7 +141,7 @@ def run(
             shapes=shapes,
             sessions=sessions,
         )
-        return _measure(load_source_or_config(config, choices), options, dry_run=dry_run, plots=plots)
+        return _measure(load_problem_or_config(config, choices), options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED

@@ -103,8 +103,10 @@ def judge_pairs(
         change, q = changes[pair.key], q_of.get(pair.key)
         verdict, reasons = _judge_change(change, q, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
-        reasons += _what_ran(pair, changed=verdict in (Verdict.SLOWER, Verdict.FASTER))
-        rows.append(JudgedRow(pair.key, pair.old, pair.new, verdict, reasons, ratio, ci, q))
+        old, new = pair.sides
+        if what_ran := describe_code_change(old.ran, new.ran, changed=verdict in (Verdict.SLOWER, Verdict.FASTER)):
+            reasons += (because(Cause.CODE, what_ran=what_ran),)
+        rows.append(JudgedRow(pair.key, old, new, verdict, reasons, ratio, ci, q))
     weights = [change.pair.weight or 1.0 for change in changes.values()]
     effects = [change.effect for change in changes.values()]
     mean = options.ratio(statistics.fmean(effects, weights)) if changes else None
@@ -176,8 +178,13 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
     if old is None or new is None or old.status is not Status.OK or new.status is not Status.OK:
         verdict, reason = _judge_statuses(old, new)
         return verdict, (reason,)
-    if lacking := _sides_without(options.metric, old, new):
-        return Verdict.UNTIMED, lacking
+    lacking = [
+        because(Cause.NO_METRIC, side=name, metric=options.metric, lacking=count, timed=plural(side.timed, "session"))
+        for name, side in (("old", old), ("new", new))
+        if (count := side.timed - len(side.readings))
+    ]
+    if lacking:
+        return Verdict.UNTIMED, tuple(lacking)
     if differing := old.differing_conditions(new, options.vary):
         return Verdict.INCOMPARABLE, (because(Cause.OTHER_CONDITIONS, conditions=", ".join(differing.values())),)
     if old.suspect or new.suspect:
@@ -185,15 +192,6 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
         who = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
         return Verdict.SUSPECT, (because(Cause.IMPLAUSIBLE, who=who),)
     return None
-
-
-def _sides_without(metric: str, old: Side, new: Side) -> tuple[Reason, ...]:
-    """Which sides have times without the metric; empty if every time has it."""
-    return tuple(
-        because(Cause.NO_METRIC, side=name, metric=metric, lacking=lacking, timed=plural(side.timed, "session"))
-        for name, side in (("old", old), ("new", new))
-        if (lacking := side.timed - len(side.readings))
-    )
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason]:
@@ -239,8 +237,9 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
         return Verdict.UNCLEAR, (because(Cause.ONE_SAMPLE),)
     if q is None and drift.noise > TOO_NOISY:
         return Verdict.UNCLEAR, (because(Cause.NOISY_MACHINE, noise_floor=format_share(drift.noise)),)
-    few_sessions, drift_reason = _few_sessions(change), _drift_reason(drift, options)
-    low, high = drift.explains
+    few_sessions, (low, high) = _few_sessions(change), drift.explains
+    lowest, highest = sorted(options.ratio(end) - 1 for end in (low, high))
+    drift_reason = because(Cause.DRIFT, drift=math.expm1(drift.change or 0.0), low=lowest, high=highest)
     drifted = max(-low, high) > margin
     if change.size + change.half_width <= max(change.ticks, margin):
         return (Verdict.UNCLEAR, (drift_reason,)) if drifted else (Verdict.SAME, few_sessions)
@@ -281,18 +280,6 @@ def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[
 def _score(p: float) -> float:
     """The normal score that has this two-sided p value."""
     return statistics.NormalDist().inv_cdf(1 - p / 2)
-
-
-def _drift_reason(drift: Drift, options: CompareOptions) -> Reason:
-    low, high = sorted(options.ratio(end) - 1 for end in drift.explains)
-    return because(Cause.DRIFT, drift=math.expm1(drift.change or 0.0), low=low, high=high)
-
-
-def _what_ran(pair: Pair, *, changed: bool) -> tuple[Reason, ...]:
-    """What is known of the code that ran, for a reader who asks why a time has changed."""
-    old, new = pair.sides
-    what_ran = describe_code_change(old.ran, new.ran, changed=changed)
-    return (because(Cause.CODE, what_ran=what_ran),) if what_ran else ()
 
 
 def _few_sessions(change: Change) -> tuple[Reason, ...]:

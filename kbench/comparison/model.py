@@ -296,9 +296,9 @@ class Drift:
     """How much slower the machine became, by its gauges: the copy controls and the unchanged baseline of both files."""
 
     shifts: Annotated[dict[tuple[int, int], float], Field(exclude=True)] = field(default_factory=dict)
-    """How much slower the machine was in a session than on the average of both sides, in log time by side (0 is the old one) and
-    session: the median over the cases, and the mean over the kinds of gauges. Sessions that measured few of the cases have a
-    shift too, but `gauges` do not include them."""
+    """How much slower the machine was in a session than on the average of both sides, in log time. The keys are the side (0 is
+    the old one) and the session. It is the median over the cases, and the mean over the kinds of gauges. Sessions that
+    measured few of the cases have a shift too, but `gauges` do not include them."""
     gauges: dict[str, float] = field(default_factory=dict)
     """For each kind of gauge, how much slower it became, in log time."""
     cases: int = 0

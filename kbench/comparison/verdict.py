@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 
 class Verdict(enum.StrEnum):
-    """What a comparison says about a row. The verdicts that need attention come first.
-
-    glyph        a sign beside the word, so that the eye finds it in a column: `!` needs attention
-    explanation  the paragraph that `kbench explain` prints
-    """
+    """What a comparison says about a row. The verdicts that need attention come first."""
 
     glyph: str
+    """A sign beside the word, so that the eye finds it in a column: `!` needs attention."""
     explanation: str
+    """The paragraph that `kbench explain` prints."""
+    rank: int
+    """Its place in the order of verdicts."""
 
     def __new__(cls, word: str, glyph: str = "", explanation: str = "") -> Verdict:
         verdict = str.__new__(cls, word)
         verdict._value_ = word
-        verdict.glyph, verdict.explanation = glyph, explanation
+        verdict.glyph, verdict.explanation, verdict.rank = glyph, explanation, len(cls.__members__)
         return verdict
 
     SLOWER = (
@@ -118,14 +118,6 @@ class Verdict(enum.StrEnum):
     def quiet(self) -> bool:
         """Whether nothing changed, or nothing that can be told. Reports fold such rows."""
         return self in (Verdict.UNCLEAR, Verdict.SAME, Verdict.UNTIMED)
-
-    @property
-    def rank(self) -> int:
-        """Its place in the order of verdicts."""
-        return _RANKS[self]
-
-
-_RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
 class Cause(enum.Enum):

@@ -260,8 +260,7 @@ class Operator:
             raise ValueError(f"{where}: {why}")
         if set(name) & set(",[]"):
             raise ValueError(f"{where}: commas and square brackets are not allowed in a name")
-        if (here := self._name_here(name)) != name:
-            name = here
+        name = self._name_here(name)
         if name in self.providers:
             raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
         written, holds = names(out), input_to_output(self.mutates if mutates is None else mutates)

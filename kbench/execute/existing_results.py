@@ -123,7 +123,7 @@ def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
 
 def _recorded_environment(path: Path) -> Environment:
     """The environment file beside a results file. Raises ResultsError when it does not say how the rows were measured."""
-    environment, note = read_environment(path, expected=True)
+    environment, note = read_environment(path)
     says = environment.env_id and environment.config and isinstance(environment.measure.get("sessions"), int)
     if not says:
         message = note or f"{environment_path(path)}: does not say how {path} was measured"

@@ -85,7 +85,7 @@ def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
         except ResultsError as error:
             notes.append(str(error))
             continue
-        environment, note = read_environment(path, expected=True)
+        environment, note = read_environment(path)
         notes += [*results.warnings, *filter(None, [note])]
         copies = [row for row in results.rows if row.control is Control.COPY and row.status is Status.OK]
         run = Run(path, [*results.provider_rows, *copies], environment)

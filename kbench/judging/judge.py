@@ -35,7 +35,7 @@ from kbench.protocol import Catalog, ClockReading
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.sources.source_config import load_source_or_config
+from kbench.sources import load_problem_or_config
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -66,7 +66,9 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    trusted = load_source_or_config(Path(options.against), ConfigOptions(options.sets, profile=options.profile)).plugins
+    trusted = load_problem_or_config(
+        Path(options.against), ConfigOptions(options.sets, profile=options.profile)
+    ).plugins
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
@@ -151,7 +153,7 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     files = [file, *filter(None, [options.champion])]
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
     choices = ConfigOptions(sets, profile=options.profile, plugins=[str(path) for path in files])
-    config = load_source_or_config(Path(options.against), choices)
+    config = load_problem_or_config(Path(options.against), choices)
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
     return replace(config, places={**config.places, **places})
 

@@ -125,18 +125,15 @@ def environment_path(csv: Path | str) -> Path:
     return Path(csv).with_suffix(".env.json")
 
 
-def read_environment(csv: Path | str, *, expected: bool = False) -> tuple[Environment, str]:
+def read_environment(csv: Path | str) -> tuple[Environment, str]:
     """The environment of a results CSV, and a note on what is wrong with its file; "" if nothing is.
 
-    A damaged file is not an error, because a CSV is useful without it. Only where a file is `expected`, a note says that there
-    is none.
+    A missing or damaged file is not an error, because a CSV is useful without it.
     """
     path = environment_path(csv)
     try:
         return Environment.model_validate_json(path.read_bytes()), ""
     except FileNotFoundError:
-        if not expected:
-            return Environment(), ""
         problem = "no such file"
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"

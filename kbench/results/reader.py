@@ -263,15 +263,12 @@ def newest(folder: Path) -> Path:
 def _results_files(folder: Path) -> list[Path]:
     """The results files of a folder, without earlier runs that were moved aside and without other CSVs. Raises ResultsError
     if there is none."""
-    files = [
-        path
-        for path in folder.glob("*.csv")
-        if path.is_file() and not _MOVED_ASIDE.search(path.name) and not _is_other_csv(path)
-    ]
-    if not files:
-        other = next((f" ({path.name} is not one)" for path in folder.glob("*.csv") if _is_other_csv(path)), "")
-        raise ResultsError(f"{folder}: no results file here{other}; run `kbench run CONFIG` first, or name a CSV")
-    return files
+    candidates = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
+    others = [path for path in candidates if _is_other_csv(path)]
+    if files := [path for path in candidates if path not in others]:
+        return files
+    other = f" ({others[0].name} is not one)" if others else ""
+    raise ResultsError(f"{folder}: no results file here{other}; run `kbench run CONFIG` first, or name a CSV")
 
 
 def _is_other_csv(path: Path) -> bool:

@@ -31,11 +31,6 @@ class Column:
     explanation: str
     unit: str = ""
 
-    @property
-    def kind(self) -> str:
-        """What the cells hold, for the documentation: "number"."""
-        return self.cells.name
-
     def heading(self, unit: str = "") -> str:
         """The label with the unit, `time (ms)`. `unit` is the one that numbers are shown in, if it is another."""
         shown = unit or self.unit

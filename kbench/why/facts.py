@@ -49,10 +49,10 @@ class RowFacts:
         timed = wrong or [row for row in self.rows if row.ms is not None] or self.rows
         medians: dict[str, Any] = {}
         for column in COLUMNS.values():
-            if column.kind in ("number", "integer"):
+            if column.cells.name in ("number", "integer"):
                 numbers = [number for row in timed if (number := getattr(row, column.name)) is not None]
                 if numbers:
-                    medians[column.name] = round(median(numbers)) if column.kind == "integer" else median(numbers)
+                    medians[column.name] = round(median(numbers)) if column.cells.name == "integer" else median(numbers)
         flags = tuple(dict.fromkeys(flag for row in timed for flag in row.flags))
         return replace(timed[0], **medians, flags=flags, code=next((row.code for row in timed if row.code), ""))
 

@@ -36,7 +36,8 @@ ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
 """The dtypes that float64 replaces. A conversion to 8 bits is part of a definition (quantisation), and stays."""
 
 LIGHT_BYTES = 2**24
-"""Light code has inputs of so many bytes at most: a product of two matrices of this size takes half a second on a host."""
+"""Light code is called with values first if its inputs have at most so many bytes: a product of two matrices of this size
+takes half a second on a host."""
 
 _CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
@@ -84,18 +85,12 @@ def allows_float64(code: Code, inputs: Collection[Declared], case: Case, *, ligh
     """Whether the code computes in float64. It is called without memory. Code that looks at values cannot be called so; then it
     is called with values on the host. `light` code with small inputs is called with values first: the first call without memory
     imports torch's compiler, which takes seconds."""
-
-    def without_memory() -> list[Tensor]:
-        return [torch.empty(x.shape_in(case), dtype=_dtype(x, case.dtype), device="meta") for x in inputs]
-
-    def on_host() -> list[Tensor]:
-        return draw_on_host(inputs, case)
-
-    light = light and total_bytes(inputs, case) <= LIGHT_BYTES
-    for make in (on_host, without_memory) if light else (without_memory, on_host):
+    with_values = light and total_bytes(inputs, case) <= LIGHT_BYTES
+    for on_host in (with_values, not with_values):
         try:
             with torch.no_grad():
-                tensors = [x.double() if x.is_floating_point() else x for x in make()]
+                tensors = draw_on_host(inputs, case) if on_host else _without_memory(inputs, case)
+                tensors = [x.double() if x.is_floating_point() else x for x in tensors]
                 call = code(case.dtype, tensors[0].device, exact=True)
                 with in_float64():
                     returned = call(tensors, case.axes)
@@ -105,6 +100,10 @@ def allows_float64(code: Code, inputs: Collection[Declared], case: Case, *, ligh
         outputs = values if not isinstance(values, Tensor) and isinstance(values, Sequence) else [values]
         return not any(isinstance(x, Tensor) and x.dtype in ROUNDED for x in outputs)
     return False
+
+
+def _without_memory(inputs: Collection[Declared], case: Case) -> list[Tensor]:
+    return [torch.empty(x.shape_in(case), dtype=_dtype(x, case.dtype), device="meta") for x in inputs]
 
 
 def own_name(name: str) -> str:
