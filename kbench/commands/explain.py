@@ -42,9 +42,8 @@ def explain(
 
 def _unknown(word: str) -> str:
     from kbench import explain as texts
-    from kbench.explain.glossary import ALIASES
 
-    near = nearest(word, [name for names in (*texts.KINDS.values(), *ALIASES.values()) for name in names])
+    near = nearest(word, [name for names in (*texts.KINDS.values(), *texts.ALIASES.values()) for name in names])
     hint = f'did you mean "{near}"?' if near else "run `kbench explain` to list all words"
     if "_" in word:
         hint += "; `kbench schema judge` describes the keys of the JSON"

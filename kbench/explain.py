@@ -1,8 +1,17 @@
-"""Words that kbench prints and that are not a column, status, flag, control or verdict: for `kbench explain`."""
+"""What `kbench explain` says: a paragraph for each status, flag, control, edge input, column, verdict and word.
+
+Every word is explained where it is declared: statuses, flags, controls and edge inputs in results/vocabulary.py,
+columns in results/row.py, verdicts in comparison/verdict.py, all other words in WORDS below.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
+
+from kbench.comparison.verdict import Verdict
+from kbench.results.row import COLUMNS
+from kbench.results.vocabulary import Control, EdgeInput, Flag, Status
 
 WORDS = {
     "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us. Results files have
@@ -23,8 +32,7 @@ WORDS = {
         difference says nothing about the code. To lower the floor, stop other programs on the machine, and add rounds
         and sessions.""",
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
-        A speed-up of 2 says that the baseline takes
-        twice as long.""",
+        A speed-up of 2 says that the baseline takes twice as long.""",
     "configuration": """A provider with values for its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A
         config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
     "case": """One point of the sweep: a value for each axis, scalar and choice, a mode and a dtype. All providers of a case are
@@ -63,9 +71,9 @@ WORDS = {
         `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
     "drift": """How much slower or faster the machine itself became between two files. The `copy` controls show it, and the
         baseline if its code is the same on both sides. `kbench compare` subtracts the drift from the changes if at least 5
-        cases show it. A change is slower or faster only if its whole interval lies beyond what the drift may explain: a
-        kernel may drift by more or by less than these two, by as much as they did. If that is more than the margin, no row
-        is `same`.""",
+        cases show it. A kernel may drift by more or by less than these two: by as much as the one that drifted most. A
+        change is slower or faster only if its whole interval lies beyond that. If it is more than the margin, no row is
+        `same`.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. A small q means that chance alone rarely
         makes such a change. q is corrected for the number of rows. `kbench compare` calls a row slower or faster if
         q is 0.01 or less.""",
@@ -113,10 +121,10 @@ WORDS = {
     "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
         device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
         `--scheduler`.""",
-    "judgement": """What `kbench judge` says of a kernel. `pass`: it is right and trusted. `better`, `not-better`: it is so too,
-        and was compared with a champion. `wrong`, `not-trusted`, `too-slow` (for `--min-speedup`) and `unknown` (`not-checked`,
-        or `speed-unknown`) are no pass. `kbench judge --help` has the exit codes, and `kbench schema judge` the keys of the
-        JSON.""",
+    "judgement": """What `kbench judge` says of a kernel. `pass`: it is right and trusted. `better`: it is also shown to be
+        faster than a champion. No pass are `not-better`, `wrong`, `not-trusted`, `too-slow` (for `--min-speedup`) and
+        `unknown` (`not-checked`, or `speed-unknown`). `kbench judge --help` has the exit codes, and `kbench schema judge` the
+        keys of the JSON.""",
     "trust": """Whether the time of a kernel can be believed. `kbench judge` says `no` if a row is `tampered`, `suspect` or
         `same-ops`, or if all rows are `weak-check`, and `unknown` if the kernel was not timed. Each of these words has a
         paragraph.""",
@@ -178,3 +186,36 @@ HEADS = (
     ),
 )
 """Column headings that contain a name or a unit, in small letters, and the word that explains them."""
+
+KINDS: dict[str, dict[str, str]] = {
+    "status": {str(status): status.explanation for status in Status},
+    "flag": {str(flag): flag.explanation for flag in Flag},
+    "control": {str(control): control.explanation for control in Control},
+    "edge input": {str(edge): edge.explanation for edge in EdgeInput},
+    "column": {name: column.explanation for name, column in COLUMNS.items()},
+    "word": WORDS,
+    "verdict": {str(verdict): verdict.explanation for verdict in Verdict},
+}
+"""Everything that can be explained, by kind. `suspect` is a flag and a verdict; the paragraph on the flag explains both."""
+
+
+class Explained(NamedTuple):
+    """A paragraph, the word that it is under, and the kind of that word."""
+
+    name: str
+    kind: str
+    text: str
+
+
+def find_explanation(word: str) -> Explained | None:
+    """The paragraph on a word as the screen or a person writes it, or None for a word that kbench does not use."""
+    key = " ".join(word.split()).casefold()
+    for head, name in HEADS:
+        if head.fullmatch(key):
+            key = name
+    key = next((name for name, synonyms in ALIASES.items() if key in synonyms), key)
+    kinds = {kind: name for kind, texts in KINDS.items() for name in texts if name.casefold() == key}
+    if not kinds:
+        return find_explanation(key[:-1]) if key.endswith("s") else None  # `sessions`
+    kind, name = next(iter(kinds.items()))
+    return Explained(name, " and ".join(kinds), " ".join(KINDS[kind][name].split()))
