@@ -52,15 +52,14 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         print(f"{configuration.name}{suffix}: {f'cannot run: {reason}' if reason else will}")
     measure = plan.measure
     expected = duration(plan.estimate_s(len(places), spread=spread))
-    further = "" if measure.precision is None else "or more "
     providers = {configuration.provider for configuration in plan.runnable}
     counts = (
-        (len(plan.cases), "case"),
-        (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
-        (measure.rounds, f"{further}round"),
-        (measure.sessions, "session"),
+        plural(len(plan.cases), "case"),
+        plural(len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
+        ("" if measure.precision is None else "at least ") + plural(measure.rounds, "round"),
+        plural(measure.sessions, "session"),
     )
-    size = " x ".join(plural(count, word) for count, word in counts)
+    size = " x ".join(counts)
     without = "compilation and Triton's interpreter" if plan.interpreted else "compilation"
     print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, {without} not included")
 
@@ -71,7 +70,7 @@ def print_results(result: RunResult) -> None:
     from kbench.analysis import analyse
 
     rows, plan = result.rows, result.plan
-    analysis = analyse(rows, plan.baseline if plan else result.baseline)
+    analysis = analyse(rows, result.baseline)
     summary.print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
     if plan and result.interrupted:
         print(f"Interrupted after {plan.progress(summary.cases_of(rows))}.")

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+from kbench.text.words import plural
 
 Scalar = int | float | str | bool | None
 Location = tuple[int | str, ...]
@@ -225,8 +226,8 @@ def read_shapes(path: Path) -> Node:
     for number, cells in shapes:
         line = SourceLocation(source, number, 1)
         if len(cells) != len(names):
-            message = f"this line has {len(cells)} fields, and the first line has {len(names)} fields; repair the line"
-            raise ConfigError.at(line, message)
+            numbers = f"expected {plural(len(names), 'field')}, as in the first line; got {len(cells)}"
+            raise ConfigError.at(line, f"{numbers}; repair the line")
         entries = {}
         for index, (name, cell) in enumerate(zip(names, cells, strict=True)):
             place, head = (

@@ -110,10 +110,9 @@ class Plan:
             return []
         return [case for case in self.cases if info.needed_bytes(case) > limit]
 
-    @property
-    def task_s(self) -> float:
-        """Expected seconds to measure one task, without compilation and Triton's interpreter. Timers run for a fixed time, so
-        all tasks take about the same."""
+    def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
+        """Expected seconds to measure all tasks on this number of devices, without compilation and Triton's interpreter. All
+        sessions of a case share a device unless `spread`."""
         measure = self.measure
         if not self.runnable:
             return 0.0
@@ -121,14 +120,10 @@ class Plan:
         timed = sum(configuration.name not in self.interpreted for configuration in self.runnable)
         round_ms = timed * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
         warmup_ms = (timed + CONTROLS) * measure.warmup_ms
-        return (rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
-
-    def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
-        """Expected seconds to measure all tasks on this number of devices. All sessions of a case share a device unless
-        `spread`."""
-        sessions = self.measure.sessions
-        in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.cases) / devices) * sessions
-        return in_turn * self.task_s
+        # timers run for a fixed time, so all tasks take about the same
+        task_s = (rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
+        in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.cases) / devices) * measure.sessions
+        return in_turn * task_s
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.config.document import WEIGHT, Node
@@ -154,10 +154,8 @@ class Resolver:
         # a bare key of --set, or a column of a file of shapes, may also be one of these
         further_keys = [WEIGHT] if self.has_weights else [] if values.key.line else [*Measure.model_fields, "baseline"]
         options = candidates(name, [*keys, *further_keys], present)
-        near = nearest(name, options)
-        kind = "scalar" if near in info.scalars else "axis" if near in keys or not further_keys else "key"
-        self.report(values.key, unknown(kind, name, options))
-        return near
+        self.report(values.key, unknown("key", name, options))
+        return nearest(name, options)
 
     def configurations(self, providers: Node) -> tuple[Configuration, ...]:
         """One configuration per provider, or per combination of its parameters' values. The last parameter varies fastest.
@@ -166,18 +164,13 @@ class Resolver:
         """
         by_name: dict[str, Configuration] = {}
         before = len(self.issues)
-        for name, entry in _by_name(providers):
-            for configuration in self._configurations_of(name, entry):
-                if configuration.name in by_name:
-                    self.report(entry.key, f'duplicate configuration "{configuration.name}"')
-                by_name[configuration.name] = configuration
+        for element in providers.elements:
+            for name, entry in element.entries.items() or [(str(element.value), element)]:
+                for configuration in self._configurations_of(name, entry):
+                    if configuration.name in by_name:
+                        self.report(entry.key, f'duplicate configuration "{configuration.name}"')
+                    by_name[configuration.name] = configuration
         return tuple(by_name.values()) if len(self.issues) == before else ()
-
-    def check_providers(self, providers: Node) -> None:
-        """Report the unknown providers of a list that a profile replaces: another machine may measure it."""
-        for name, entry in _by_name(providers):
-            if name not in self.info.providers:
-                self._report_provider(entry.key, name, list(self.info.providers))
 
     def _configurations_of(self, name: str, entry: Node) -> list[Configuration]:
         params, info = entry.entries, self.info
@@ -250,12 +243,6 @@ class Resolver:
                 kept.update((configuration.name, configuration) for configuration in matches)
         listed = [configuration for configuration in configurations if configuration.name in kept]
         return (*listed, *(configuration for configuration in kept.values() if configuration not in listed))
-
-
-def _by_name(providers: Node) -> Iterator[tuple[str, Node]]:
-    """Each provider of a list with its parameters."""
-    for element in providers.elements:
-        yield from element.entries.items() or [(str(element.value), element)]
 
 
 def _named(name: object, configurations: Sequence[Configuration]) -> list[Configuration]:

@@ -40,6 +40,7 @@ def env_id(machine: Machine) -> str:
 def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock] = ()) -> Environment:
     """The content of a new environment file. For `scope` see Executor."""
     catalog, source = plan.catalog, {"source": plan.source} if plan.source else {}
+    places = {entry.provider: plan.info.providers[entry.provider].place for entry in plan.configurations}
     run = {
         "scope": scope,
         "locked_clocks": {clock.uuid: {"sm_mhz": clock.sm_mhz, "memory_mhz": clock.memory_mhz} for clock in locked},
@@ -47,17 +48,10 @@ def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock] = ()) -> 
         "profile": plan.profile,
         "baseline": plan.baseline,
         "measure": plan.measure.model_dump(),
-        "places": _places(plan),
+        "places": {provider: place for provider, place in places.items() if place},  # those below the working directory
         "plugin_errors": [vars(error) for error in catalog.plugin_errors],
     }
     return describe_command(catalog.machine, plan.path.parent, **run)
-
-
-def _places(plan: Plan) -> dict[str, str]:
-    """Where each provider is defined, `kernels/mine.py:12`, if it is below the working directory."""
-    providers = plan.info.providers
-    names = dict.fromkeys(configuration.provider for configuration in plan.configurations)
-    return {name: providers[name].place for name in names if name in providers and providers[name].place}
 
 
 def describe_command(machine: Machine, folder: Path, **run: Any) -> Environment:

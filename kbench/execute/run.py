@@ -29,7 +29,7 @@ class RunResult:
     moved        earlier results files, under their new names
     interrupted  by Ctrl-C or a signal
     plan         None for a script or a program
-    baseline     its configuration, if there is no plan
+    baseline     its configuration; None if there is none
     """
 
     csv: Path
@@ -90,7 +90,7 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
             now, then = ("locked", "not locked") if not were else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.measure.sessions)
-    outcome = RunResult(path, plan, rows=list(earlier))
+    outcome = RunResult(path, plan, rows=list(earlier), baseline=plan.baseline)
     writer = Writer(path, plan.info.columns)
     if start.rows is not None:
         writer.cut(start.rows)

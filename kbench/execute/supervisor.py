@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from kbench.config.plan import requirements
 from kbench.errors import ConfigError, Note, WorkerLost
@@ -77,7 +76,7 @@ class WorkerSupervisor:
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
-        self._catalog: Catalog | None = None  # of the last worker
+        self._catalog: Catalog | None = None
         self.reference_s = 0.0
         """How long the reference has taken."""
         self._deaths = defaultdict[str, list[tuple[str, WorkerFailed]]](list)
@@ -89,10 +88,10 @@ class WorkerSupervisor:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    @cached_property
+    @property
     def catalog(self) -> Catalog:
-        """That of the first worker. Raises WorkerFailed."""
-        return self.start()
+        """That of the last worker that has started. Raises WorkerFailed."""
+        return self._catalog or self.start()
 
     @property
     def devices(self) -> list[DeviceInfo]:
@@ -139,9 +138,8 @@ class WorkerSupervisor:
         self._session = task.session
         listener.begin(task, self._place)
         rows, calls = self._rows(task, listener)
-        catalog = self._catalog or self.ready(task).catalog
-        device = self._device or catalog.device
-        return Finished(task, rows, device, catalog.machine, self._place, tuple(calls))
+        device = self._device or self.catalog.device
+        return Finished(task, rows, device, self.catalog.machine, self._place, tuple(calls))
 
     def try_operator(self, task: Task) -> None:
         """Call the operator's own functions on the case of a task, or on one with small axes. Raises ConfigError when one
