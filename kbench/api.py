@@ -47,10 +47,11 @@ def run(
     """Measure a config and return its rows, controls included, in the types of `load`. The CSV and the environment file are
     written to `out`.
 
-    `config` is a file, the name of a built-in config, or a mapping with the content of such a file. The results of a mapping
-    get the name of its operator. `providers` are more functions to measure, as `{name: function}` or a list. Each takes the
-    operator's inputs and returns a new output. With them, everything is measured in the process of the caller, without
-    isolation. Functions in a file (`plugins=["mine.py"]`) are measured in a worker process, like all others.
+    `config` is a file, the name of a built-in config, a problem of another benchmark, or a mapping with the content of a
+    config file. The results of a mapping get the name of its operator. `providers` are more functions to measure, as
+    `{name: function}` or a list. Each takes the operator's inputs and returns a new output. With them, everything is measured
+    in the process of the caller, without isolation. Functions in a file (`plugins=["mine.py"]`) are measured in a worker
+    process, like all others.
 
     `shapes` is a CSV with the shapes to measure instead of those of the sweep, and how often each occurs (column `weight`).
     `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an
@@ -184,6 +185,8 @@ def _in_this_process(
     if isinstance(config, Mapping):
         config = {"providers": list(named), **config}
     loaded = load_config(config, choices)
+    if loaded.source:
+        raise UsageError(f"{config}: functions can be measured with a config only; {IN_A_FILE}")
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
     print("kbench: the functions are measured in this process: one that crashes or hangs ends it", file=sys.stderr)
     return loaded, InProcess(loaded.plugins, loaded.operator, named)

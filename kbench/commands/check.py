@@ -52,7 +52,7 @@ def check(
     """
     from kbench import interrupts
     from kbench.commands.run_output import ONLY_CHECKED
-    from kbench.config.load import ConfigOptions
+    from kbench.config.load import ConfigOptions, load_config
     from kbench.config.plan import find_extremes
     from kbench.execute.prepare import RunOptions, prepare
     from kbench.execute.supervisor import WorkerSupervisor
@@ -60,10 +60,9 @@ def check(
     from kbench.judging.checks import check_cases
     from kbench.judging.judge import command_again
     from kbench.protocol import CatalogRequest
-    from kbench.sources import load_problem_or_config
 
     choices = ConfigOptions(sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    loaded = load_problem_or_config(config, choices)
+    loaded = load_config(config, choices)
     worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
     with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
         cases = plan.cases if every_case else find_extremes(plan)

@@ -102,9 +102,9 @@ def run(
     """
     if config.suffix != ".py" and devices is None and scheduler is None:
         start_ahead(1)  # before the imports, which take half a second
-    from kbench.config.load import ConfigOptions, measure_settings
+    from kbench.config.load import ConfigOptions, load_config, measure_settings
     from kbench.execute.prepare import RunOptions
-    from kbench.sources import is_problem, load_problem_or_config
+    from kbench.sources import is_problem
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
@@ -127,7 +127,9 @@ def run(
                 "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
                 "--lock-clocks": lock_clocks, "--dry-run": dry_run,
             }  # fmt: skip
-            _refuse(config, of_plans, "a script, which says what it measures as it runs")
+            if refused := [name for name, value in of_plans.items() if value]:
+                reason = "cannot be used with a script, which says what it measures as it runs; leave it out"
+                raise UsageError(f"{config}: {', '.join(refused)} {reason}")
             settings = measure_settings(sets or (), sessions)
             return _measure_script(config, arguments or (), out, settings, plots=plots)
         if arguments:
@@ -141,16 +143,10 @@ def run(
             shapes=shapes,
             sessions=sessions,
         )
-        return _measure(load_problem_or_config(config, choices), options, dry_run=dry_run, plots=plots)
+        return _measure(load_config(config, choices), options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
-
-
-def _refuse(path: Path, options: Mapping[str, Any], kind: str) -> None:
-    """Raise UsageError if one of these options is given, which cannot be used with what is at the path."""
-    if refused := [name for name, value in options.items() if value]:
-        raise UsageError(f"{path}: {', '.join(refused)} cannot be used with {kind}; leave it out")
 
 
 def _measure_script(

@@ -24,6 +24,7 @@ from kbench.config.schema import Overlay, check
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Measure, OperatorInfo
 from kbench.results.timers import default_cache
+from kbench.sources import is_problem
 from kbench.text.suggest import unknown
 
 
@@ -178,11 +179,14 @@ class ConfigOptions:
 def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) -> Config:
     """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
-    A mapping has the content of such a file. Its results are named after its operator, and its plug-ins are relative to
+    A problem of another benchmark is also a config, whose content only a worker knows. A mapping has the content of a config
+    file. Its results are named after its operator, and its plug-ins are relative to
     the working directory. Raises ConfigError.
     """
     if isinstance(source, Mapping):
         path, text, document = _written_out(source)
+    elif str(source) not in builtin.config_names() and is_problem(Path(source)):
+        return _problem_config(Path(source), options)
     else:
         path = builtin.find_config(Path(source))
         text = read_text(path)
@@ -213,13 +217,19 @@ def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) 
     return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(options.only), points)
 
 
-def problem_config(path: Path, options: ConfigOptions) -> Config:
-    """The config of a problem of another benchmark, whose plug-ins are further solutions. Raises ConfigError."""
+def _problem_config(path: Path, options: ConfigOptions) -> Config:
+    """The config of a problem of another benchmark, whose plug-ins are further solutions."""
+    where = SourceLocation(str(path))
     changes, issues = _changes(options.sets, options.sessions)
+    if refused := [name for name, value in {"--profile": options.profile, "--shapes": options.shapes}.items() if value]:
+        message = f"{', '.join(refused)} cannot be used with a benchmark problem; leave it out"
+        issues.append(ConfigIssue(where, message))
     places = {str(Path(plugin).resolve()): SourceLocation(f"--plugin {plugin}") for plugin in options.plugins}
+    for file, place in places.items():
+        if not Path(file).is_file():
+            issues.append(ConfigIssue(place, "no such file; name a solution of the problem"))
     if issues:
         raise ConfigError(issues)
-    where = SourceLocation(str(path))
     nothing = Node({}, where, where)
     return Config(path, "", nothing, places, (), None, tuple(changes), tuple(options.only), source=str(path.absolute()))
 

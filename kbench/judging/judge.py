@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.analysis import analyse
-from kbench.config.load import Config, ConfigOptions
+from kbench.config.load import Config, ConfigOptions, load_config
 from kbench.config.plan import Plan, spread_cases
 from kbench.errors import ExitStatus, Note, SourceLocation, UsageError
 from kbench.execute import progress
@@ -35,7 +35,6 @@ from kbench.protocol import Catalog, ClockReading
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.sources import load_problem_or_config
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -66,9 +65,7 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    trusted = load_problem_or_config(
-        Path(options.against), ConfigOptions(options.sets, profile=options.profile)
-    ).plugins
+    trusted = load_config(Path(options.against), ConfigOptions(options.sets, profile=options.profile)).plugins
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
@@ -153,7 +150,7 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     files = [file, *filter(None, [options.champion])]
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
     choices = ConfigOptions(sets, profile=options.profile, plugins=[str(path) for path in files])
-    config = load_problem_or_config(Path(options.against), choices)
+    config = load_config(Path(options.against), choices)
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
     return replace(config, places={**config.places, **places})
 

@@ -5,7 +5,7 @@
 1. The parent puts its path into the request for the catalog.
 2. The worker loads it (`load_source`). The format registers an operator and its providers, and returns the content of a config
    with the operator and its cases, which is part of the catalog.
-3. The parent makes a config of it. From here on it is a run like any other: the same plan,
+3. The parent makes a config of it (kbench/config/load.py). From here on it is a run like any other: the same plan,
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
 A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a module of
@@ -22,17 +22,12 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbench.config.builtin import config_names
 from kbench.contract.origin import registering_for
-from kbench.errors import UsageError
 from kbench.files import source_text
 from kbench.protocol import Fault
 from kbench.text.exception_text import location
-
-if TYPE_CHECKING:
-    from kbench.config.load import Config, ConfigOptions
 
 
 class SourceFault(Exception):
@@ -87,24 +82,8 @@ imported. The module has a function `load(path, solutions)`, which a worker call
 
 
 def is_problem(path: Path) -> bool:
-    """Whether there is a problem in a known format. The name of a built-in config means that config also where a folder of this
-    name exists."""
-    return path.exists() and str(path) not in config_names() and folder_format(path) is not None
-
-
-def load_problem_or_config(path: Path, options: ConfigOptions) -> Config:
-    """A config, as `load_config` reads it, or that of a problem, whose plug-ins are further solutions. Raises ConfigError and
-    UsageError."""
-    from kbench.config.load import load_config, problem_config  # no worker needs it
-
-    if not is_problem(path):
-        return load_config(path, options)
-    if refused := [name for name, value in {"--profile": options.profile, "--shapes": options.shapes}.items() if value]:
-        raise UsageError(f"{path}: {', '.join(refused)} cannot be used with a benchmark problem; leave it out")
-    for solution in options.plugins:
-        if not Path(solution).is_file():
-            raise UsageError(f"--plugin {solution}: no such file; name a solution of the problem")
-    return problem_config(path, options)
+    """Whether there is a problem in a known format."""
+    return path.exists() and folder_format(path) is not None
 
 
 def folder_format(path: Path) -> str | None:
