@@ -80,7 +80,9 @@ class Executor(Protocol):
         """End all workers. May be called at any time, and more than once."""
 
 
-def make_failed_row(task: Task, configuration: Configuration, status: Status, reason: str | None) -> Row:
+def make_failed_row(
+    task: Task, configuration: Configuration, status: Status, reason: str, *, edge: str = "", not_tried: bool = False
+) -> Row:
     """The row of a configuration for which no worker made one."""
     return Row(
         case=task.case,
@@ -92,4 +94,6 @@ def make_failed_row(task: Task, configuration: Configuration, status: Status, re
         timer=task.settings.timer,
         cache=task.settings.cache,
         started_at=now(),
+        edge=edge,
+        not_tried=not_tried,
     )

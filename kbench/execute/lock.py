@@ -67,12 +67,13 @@ def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> N
             lock.acquire(timeout=WAIT_LIMIT_S)
         except Timeout:
             raise Busy(f"{name} was in use for a day; end the other run, or use --no-wait") from None
-    with suppress(OSError):  # only a convenience for who waits
+    with suppress(OSError):  # it only tells a run that waits who holds the lock
         path.write_text(f"process {os.getpid()} since {now()}\n")
 
 
 def _holder(path: Path) -> str:
-    """Who holds a lock, as it has written."""
+    """Who holds a lock, as the file says."""
+    holder = ""
     with suppress(OSError):
-        return path.read_text(errors="replace").strip() or "another kbench run"
-    return "another kbench run"
+        holder = path.read_text(errors="replace").strip()
+    return holder or "another kbench run"

@@ -52,11 +52,11 @@ MOST_UNBLAMED = 2
 
 
 class WorkerSupervisor:
-    """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet. Use it with
-    `with`: it ends the worker.
+    """Measures on `device`, one of those of a catalog; without it, on the current device of the worker. Starts no worker yet.
+    Use it with `with`, which ends the worker.
 
-    `place` names the device in messages, and `note` receives the workers' notes. With `candidates`, configurations are
-    checked in the worker of that supervisor. This one's worker knows none of them: it draws inputs, and judges outputs.
+    `place` names the device in messages, and `note` receives the notes of workers. With `candidates`, the configurations run in
+    the worker of that supervisor, and the worker of this one has none of them: it draws the inputs and judges the outputs.
     """
 
     scope = "device"
@@ -104,10 +104,12 @@ class WorkerSupervisor:
 
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""
-        if self._worker is None:
-            self._check_running()
+        if self._worker is None and not self._stopped:
             self._worker = Worker(self._request, self._note, self._device.variables if self._device else {})
-            self._check_running()  # another thread may have called `stop` meanwhile
+        if self._stopped:  # another thread may have called `stop` meanwhile
+            self.stop()
+            raise WorkerLost("stopped")
+        assert self._worker
         return self._worker
 
     def start(self) -> Catalog:
@@ -119,11 +121,6 @@ class WorkerSupervisor:
             self._worker = None
             raise
         return self._catalog
-
-    def _check_running(self) -> None:
-        if self._stopped:
-            self.stop()
-            raise WorkerLost("stopped")
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """End the worker, and start no other. Another thread that waits for the worker gets WorkerFailed."""
@@ -187,7 +184,7 @@ class WorkerSupervisor:
                     if (guilty.name, edge) in rows:
                         raise  # not caused by an edge input: it would happen again and again
                     self._deaths[guilty.name].append((f"{edge} of {task.case.label}", lost))
-                    row = replace(make_failed_row(task, guilty, lost.status, lost.reason), edge=edge)
+                    row = make_failed_row(task, guilty, lost.status, lost.reason, edge=edge)
                     rows[guilty.name, edge] = row
                     yield row
         for tried in task.configurations:
@@ -235,7 +232,7 @@ class WorkerSupervisor:
             raise ConfigError.at(fault.where, fault.message)
 
     def call(self, request: CallRequest, listener: Listener) -> Delivered:
-        """What a configuration delivers on inputs of another worker. A process that dies is its end."""
+        """What a configuration delivers on inputs of another worker. If its process dies, that is what it delivers."""
         task, [configuration] = request.task, request.task.configurations
         if not_tried := self._not_tried(configuration, task):
             return Delivered(not_tried.status, not_tried.reason)
@@ -250,7 +247,7 @@ class WorkerSupervisor:
             self._deaths[configuration.name].append((f"{request.edge} of {task.case.label}", lost))
             return Delivered(lost.status, lost.reason)
         self._deaths.pop(configuration.name, None)
-        # code of a provider may have written the answer: a file can be opened, and who ends says why
+        # code of a provider may have written the answer. But a file can always be opened, and a failure has a reason
         if request.in_file:
             delivered = replace(delivered, opened=True)
         if delivered.status and not delivered.reason:
@@ -258,6 +255,7 @@ class WorkerSupervisor:
         return delivered
 
     def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
+        """Whether there may be further rows of a configuration: it has not declined random inputs, and is tried again."""
         random = rows.get((configuration.name, RANDOM))
         declined = random is not None and random.status.declined
         return not declined and not self._not_tried(configuration, task)
@@ -270,7 +268,7 @@ class WorkerSupervisor:
         cases = ", ".join(f"{lost.status.value} on {case}" for case, lost in deaths)
         last = deaths[-1][1]
         reason = f"not tried again: {cases} ({last.reason})"
-        return replace(make_failed_row(task, configuration, last.status, reason), not_tried=True)
+        return make_failed_row(task, configuration, last.status, reason, not_tried=True)
 
     def ready(self, task: Task) -> Worker:
         """A worker that fits the plan of the task; started if necessary. Raises WorkerLost."""

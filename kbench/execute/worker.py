@@ -44,11 +44,8 @@ from kbench.results.vocabulary import Status
 from kbench.text.exception_text import in_library
 from kbench.text.printable import printable
 
-START_LIMIT_S = 300.0
-"""How long a worker may take to import torch."""
-
 SILENCE_LIMIT_S = 600.0
-"""How long a worker may be silent between two steps, while it draws inputs and computes references."""
+"""How long a worker may be silent between two steps, while it imports torch, draws inputs and computes references."""
 
 SLOW_S = 20.0
 """A step that takes this long gets a note, and another one each time that it has taken twice as long."""
@@ -67,11 +64,8 @@ KILLED_LIMIT_S = 30.0
 
 STDERR_LINES_KEPT = 200
 
-STDERR_LINE_BYTES = 4096
-"""The rest of a longer line on stderr counts as another line."""
-
-LINE_SHOWN = 500
-"""Characters kept of a line on stderr, which may become a note or a part of a reason."""
+STDERR_LINE_BYTES = 2000
+"""The rest of a longer line on stderr counts as another line. A line may become a note or a part of a reason."""
 
 NONSENSE = "the worker process sent something other than kbench's messages"
 
@@ -116,7 +110,7 @@ class Worker:
         except OSError as error:  # the system is out of descriptors or processes
             raise WorkerFailed(Status.CRASHED, f"no worker process can be started: {error}") from None
         self._readers = [_thread(self._read_messages), _thread(self._read_stderr)]
-        self._start = self.ask(request, START_LIMIT_S)
+        self._start = self.ask(request)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -253,7 +247,7 @@ class Worker:
         """Keep the last lines, and show each note once."""
         assert self._process.stderr
         for data in iter(partial(self._process.stderr.readline, STDERR_LINE_BYTES), b""):
-            line = printable(data.decode("utf-8", "replace").rstrip(), LINE_SHOWN)
+            line = printable(data.decode("utf-8", "replace").rstrip())
             self._stderr.append(line)
             if line.startswith("kbench: ") and line not in self._noted:
                 self._noted.add(line)

@@ -64,7 +64,7 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
 
 
 def _series(series: Sequence[Series]) -> Table:
-    """A row for member series."""
+    """A row for each series."""
     fitted = [member.fitted for member in series]
     last = [member.points[-1] for member in series]
     columns = [
