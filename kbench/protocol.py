@@ -152,8 +152,8 @@ class CatalogRequest:
     source        the absolute path of the problem to measure (see kbench/sources/); empty for a config
     needed_bytes  if not 0, use the device and this much of its memory before any plug-in is imported: a process that is not let
                   in, or that finds too little memory, ends there
-    folder        if given, the configurations of checks run in another worker: this one sends a `CallRequest` for each, and
-                  waits for what that has `Delivered`. Memory of the host that both see is a file of this folder
+    folder        if given, this worker checks what another worker runs: it sends a `CallRequest` for each configuration, and
+                  waits for what the other one has `Delivered`. A file of this folder is host memory that both see
     """
 
     plugins: tuple[str, ...]
@@ -254,8 +254,9 @@ class CallRequest:
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a configuration has made of a `CallRequest`: its end, with a reason, or a `Delivery` with its outputs in the memory.
-    `later` and `second` say whether these are there as well as the first. If not `opened`, the worker cannot use the memory."""
+    """What a configuration has made of a `CallRequest`: its end, with a reason, or outputs in the memory that both workers
+    see. `later` and `second` say whether the further outputs of the request are there too. If not `opened`, the worker cannot
+    use the memory."""
 
     status: Status | None
     reason: str = ""
@@ -494,8 +495,9 @@ class PointBegun:
 
 @dataclass(frozen=True)
 class LineDone:
-    """A line of a script's plot has returned this at a point, which a later process of the same script is given. Or the process
-    has ended while it ran: `status` and `reason` are those of its row. Without a `label`, of its rows at all further points."""
+    """What a line of a script's plot has returned at a point; a later process of the same script is told. Or the process has
+    ended while the line ran: `status` and `reason` are those of its row. Without a `label`, they are those of its rows at all
+    further points."""
 
     plot: str
     label: str

@@ -74,10 +74,7 @@ def test_the_interval_of_a_weighted_mean_is_that_of_the_heavy_row() -> None:
     old = np.zeros((6, 8)) + generator.normal(0, 1e-3, (6, 8))
     new = np.zeros((6, 8)) + generator.normal(0, 1e-3, (6, 8))
     new[0] += generator.normal(0.5, 0.1, 8)
-    resolution = np.zeros(6)
-    heavy = stats.estimate_effects(old, new, resolution, np.array([1.0, *[1e-9] * 5]))
-    light = stats.estimate_effects(old, new, resolution, np.array([1e-9, *[1.0] * 5]))
-    even, default = (stats.estimate_effects(old, new, resolution, each) for each in (np.ones(6), None))
+    weights = np.array([1.0, *[1e-9] * 5]), np.array([1e-9, *[1.0] * 5])
+    heavy, light = (stats.estimate_effects(old, new, np.zeros(6), each, np.zeros(6)) for each in weights)
     assert heavy.mean == pytest.approx(0.5, abs=0.1) and light.mean == pytest.approx(0.0, abs=1e-2)
     assert heavy.mean_half_width > 20 * light.mean_half_width
-    assert (even.mean, even.mean_half_width) == (default.mean, default.mean_half_width)

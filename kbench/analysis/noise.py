@@ -53,7 +53,6 @@ class Noise:
 
     pairs        for each case, the absolute difference between the baseline and its repeat, in log time
     floor        the share that 95 % of the pairs do not exceed; None if there are no pairs
-    worst        the largest pair, as a share
     proof        the limit that a difference must exceed in every case, in log time
     other_cores  the largest number of cores that other processes used during a case; None if unknown
     sessions     the largest number of sessions of a pair
@@ -61,7 +60,6 @@ class Noise:
 
     pairs: Mapping[CaseKey, float]
     floor: float | None
-    worst: float
     proof: float
     other_cores: float | None = None
     sessions: int = 1
@@ -87,7 +85,7 @@ class Noise:
         if self.too_noisy:
             return (
                 f"this machine is too noisy to rank providers: two timings of {baseline} differed by "
-                f"{_up_to(self.worst, count)} {cases} {ratios}"
+                f"{_up_to(math.expm1(max(self.pairs.values())), count)} {cases} {ratios}"
             )
         every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
         where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
@@ -128,7 +126,6 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
     return Noise(
         effects,
         floor,
-        math.expm1(ordered[-1]) if ordered else 0.0,
         max(_of_cases(ordered, differences), _of_trials(differences)),
         max(cores, default=None),
         max((case_difference.sessions for case_difference in differences), default=1),

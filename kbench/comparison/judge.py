@@ -63,7 +63,7 @@ class Change:
 
     drift       of the device that the pair was measured on
     half_width  of its interval
-    p           the p value of "no change"; None where sessions do not give one
+    p, q        the p value of "no change" and the false discovery rate; None where sessions do not give them
     sd          standard deviation between the sessions of one side
     """
 
@@ -72,6 +72,7 @@ class Change:
     effect: float
     half_width: float
     p: float | None = None
+    q: float | None = None
     sd: float = 0.0
 
     @property
@@ -93,20 +94,18 @@ def judge_pairs(
     """
     without_times = {pair.key: _judge_without_times(pair, options) for pair in pairs}
     changes, interval = _changes([pair for pair in pairs if without_times[pair.key] is None], drifts, options)
-    p_of = {key: change.p for key, change in changes.items() if change.p is not None}
-    q_of = dict(zip(p_of, map(float, stats.discoveries(list(p_of.values()))), strict=True))
     rows = []
     for pair in pairs:
         if judgement := without_times[pair.key]:
             rows.append(JudgedRow(pair.key, pair.old, pair.new, *judgement))
             continue
-        change, q = changes[pair.key], q_of.get(pair.key)
-        verdict, reasons = _judge_change(change, q, options)
+        change = changes[pair.key]
+        verdict, reasons = _judge_change(change, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
         old, new = pair.sides
         if what_ran := describe_code_change(old.ran, new.ran, changed=verdict in (Verdict.SLOWER, Verdict.FASTER)):
             reasons += (because(Cause.CODE, what_ran=what_ran),)
-        rows.append(JudgedRow(pair.key, old, new, verdict, reasons, ratio, ci, q))
+        rows.append(JudgedRow(pair.key, old, new, verdict, reasons, ratio, ci, change.q))
     weights = [change.pair.weight or 1.0 for change in changes.values()]
     effects = [change.effect for change in changes.values()]
     mean = options.ratio(statistics.fmean(effects, weights)) if changes else None
@@ -135,7 +134,8 @@ def _changes(
             np.array([pair.weight or 1.0 for pair in replicated]),
             np.array([drift_at[pair.key].scatter for pair in replicated]),
         )
-        columns = effects.effect, effects.half_width, effects.p, effects.sd
+        q = stats.discoveries(effects.p)
+        columns = effects.effect, effects.half_width, effects.p, q, effects.sd
         for pair, *estimate in zip(replicated, *columns, strict=True):
             changes[pair.key] = Change(pair, drift_at[pair.key], *map(float, estimate))
         if len(replicated) == len(pairs):
@@ -227,9 +227,9 @@ def _outcome(side: Side | None) -> str:
 # ---- pairs with comparable times
 
 
-def _judge_change(change: Change, q: float | None, options: CompareOptions) -> Judgement:
+def _judge_change(change: Change, options: CompareOptions) -> Judgement:
     """The rules in the order that this module begins with."""
-    drift, margin = change.drift, math.log1p(options.margin)
+    drift, q, margin = change.drift, change.q, math.log1p(options.margin)
     old, new = change.pair.sides
     if old.readings == new.readings and all(row.started_at for row in old.readings):
         return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
@@ -251,20 +251,20 @@ def _judge_change(change: Change, q: float | None, options: CompareOptions) -> J
     by_drift = explained or (drifted and low <= change.effect <= high)
     if by_drift and (certain or change.half_width <= max(-low, high)):
         return Verdict.UNCLEAR, (drift_reason,)
-    decides = _what_would_decide(change, q, margin)
+    decides = _what_would_decide(change, margin)
     return Verdict.UNCLEAR, (*decides, drift_reason) if by_drift else decides
 
 
-def _what_would_decide(change: Change, q: float | None, margin: float) -> tuple[Reason, ...]:
+def _what_would_decide(change: Change, margin: float) -> tuple[Reason, ...]:
     """The reasons of a row that is unclear because too little was measured. `margin` is in log time."""
     if change.size <= change.ticks and change.ticks > margin:
         return *_few_sessions(change), because(Cause.BELOW_TWO_TICKS)
-    if q is None:
+    if change.q is None:
         return *_few_sessions(change), because(Cause.ADD_SESSIONS)
     low, high = change.drift.explains
     if change.p and change.size - change.half_width > max(margin, change.ticks, high if change.effect > 0 else -low):
         # The normal score of p grows as the root of the sessions. q falls as p does if the other rows stay as they are.
-        growth = _score(change.p * ERROR_RATE / q) / _score(change.p)
+        growth = _score(change.p * ERROR_RATE / change.q) / _score(change.p)
         enough = max(change.pair.sessions + 1, math.ceil(change.pair.sessions * growth**2))
         return (because(Cause.PROBABLE, direction="slower" if change.effect > 0 else "faster", sessions=enough),)
     # With n sessions a side, half the width of the interval is T_OF_MANY times sd times the root of 2 / n, if the noise stays

@@ -16,7 +16,6 @@ All values are natural logarithms: an effect of 0.05 is a time that is 1.05 time
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,18 +51,15 @@ class Effects:
     mean_half_width: float
 
 
-def estimate_effects(
-    old: Array, new: Array, resolution: Array, weights: Array | None = None, scatter: Array | float = 0.0
-) -> Effects:
+def estimate_effects(old: Array, new: Array, resolution: Array, weights: Array, scatter: Array) -> Effects:
     """The change from one set of sessions to another, not paired.
 
     `old` and `new` are log times of shape (rows, sessions), NaN if a session lacks a row. Each row needs two sessions in both.
     `resolution`, of shape (rows,), is the step of the clock as a share of the time. It gives the smallest variance of a row.
-    `weights`, of shape (rows,), are those of the mean; by default all rows count once. `scatter` is the smallest standard error
-    of an effect: how far the changes of unchanged code scatter.
+    `weights`, of shape (rows,), are those of the mean. `scatter`, of shape (rows,), is the smallest standard error of an
+    effect: how far the changes of unchanged code scatter.
     """
     rows, sides = len(resolution), [old, new]
-    weights = np.ones(rows) if weights is None else weights
     effect = _mean(new) - _mean(old)
     least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
@@ -84,7 +80,7 @@ def estimate_effects(
     )  # of means over n and m sessions: 1/n + 1/m variances
     error = np.sqrt(variance * of_difference)
     quantile = (1 + CONFIDENCE) / 2
-    scores = np.divide(np.abs(effect), scatter, out=np.full(rows, np.inf), where=np.broadcast_to(scatter, rows) > 0)
+    scores = np.divide(np.abs(effect), scatter, out=np.full(rows, np.inf), where=scatter > 0)
     return Effects(
         effect=effect,
         half_width=np.maximum(stdtrit(df, quantile) * error, ndtri(quantile) * scatter),
@@ -95,7 +91,7 @@ def estimate_effects(
     )
 
 
-def discoveries(p: Sequence[float]) -> Array:
+def discoveries(p: npt.ArrayLike) -> Array:
     """q values from p values (Benjamini and Hochberg, 1995): the false discovery rate of the rows with this p value or less.
 
     scipy.stats has this function too, but takes a second to import.

@@ -538,7 +538,8 @@ def _mutates_faults(
     yield from _strange("mutates", holds, places)
     for name, result in holds.items():
         if result not in results:
-            yield f"mutates: {name} is to receive {result!r}; choose from {', '.join(results)}: mutates={{{name!r}: OUTPUT}}"
+            right = f"write mutates={{{name!r}: OUTPUT}} with one of {', '.join(results)}"
+            yield f"mutates: {name} cannot hold {result!r}, which is not returned; {right}"
         elif name in places and places[name].layout != results[result].layout:
             yield f"mutates: {name} cannot hold {result}, which has other sizes or another dtype"
     delivered = [*out, *holds.values()]

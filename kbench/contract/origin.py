@@ -16,8 +16,8 @@ from kbench.files import source_text
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 _NOT_RUN = ("__init__.py", "operator.py", "cuda_driver.py", "libraries.py")
-"""Files of kbench that another file of kbench imports for none of a provider's code: what registers the providers, the
-definition of an operator, which `case_hash` covers, calls of the driver, and reasons to decline a case."""
+"""Files of kbench that have no code of a provider, although files with such code import them: what registers the providers,
+the definition of an operator (`case_hash` covers it), calls of the driver, and reasons to decline a case."""
 
 _IMPORT = re.compile(r"^[ \t]*from (kbench\.(?:kernels|operators)\b[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _NAME_OF_SOURCE = re.compile(r"""["']([\w./-]+\.(?:cu|cpp))["']""")
@@ -67,7 +67,7 @@ def code_files(files: Iterable[Path]) -> dict[Path, str]:
 
 
 _resolved, _text_of_kbench = cache(Path.resolve), cache(source_text)
-"""Of the files that providers share, which system calls would find a thousand times."""
+"""Providers share files. Without these caches, a worker would resolve and read some of them a thousand times."""
 
 
 @cache
@@ -84,7 +84,7 @@ def _included(path: Path, text: str) -> Iterator[Path]:
 
 
 def _named_in_python(path: Path, text: str) -> Iterator[Path]:
-    """Expressions find the same as Python's parser, which took a tenth of the start of a worker."""
+    """Regular expressions find the same as Python's parser, which took a tenth of the time in which a worker starts."""
     for module_name, names in _IMPORT.findall(text):
         module = _PACKAGE.parent.joinpath(*module_name.split("."))
         for file in (module.with_suffix(".py"), *(module / f"{name}.py" for name in re.findall(r"\w+", names))):

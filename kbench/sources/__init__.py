@@ -77,8 +77,8 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
     "kbench.sources.problems.flashinfer_trace": definition_files,
     "kbench.sources.problems.kernelbench": model_files,
 }
-"""The formats of problems: a module, and the files at a path that have its format. The parent asks this, so nothing is run or
-imported. The module has a function `load(path, solutions)`, which a worker calls."""
+"""The formats of problems: a module, and a function that lists the files of its format at a path. The parent calls that
+function, so it runs and imports nothing of them. The module has a function `load(path, solutions)`, which a worker calls."""
 
 
 def is_problem(path: Path) -> bool:

@@ -82,9 +82,9 @@ Call = Callable[[Sequence[Tensor], Mapping[str, Value]], Any]
 
 
 def allows_float64(code: Code, inputs: Collection[Declared], case: Case, *, light: bool = False) -> bool:
-    """Whether the code computes in float64. It is called without memory. Code that looks at values cannot be called so; then it
-    is called with values on the host. `light` code with small inputs is called with values first: the first call without memory
-    imports torch's compiler, which takes seconds."""
+    """Whether the code computes in float64. It is called with tensors that have no memory (torch's device `meta`). Code that
+    looks at values cannot be called so; then it is called with values on the host. `light` code with small inputs is called
+    with values first: the first call without memory imports torch's compiler, which takes seconds."""
     with_values = light and total_bytes(inputs, case) <= LIGHT_BYTES
     for on_host in (with_values, not with_values):
         try:
