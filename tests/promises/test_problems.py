@@ -318,6 +318,17 @@ def test_a_model_with_outputs_below_the_tolerance_of_kernelbench_is_not_replaced
     assert ended.code == 1 and "2 weak-check" in ended.out
 
 
+def test_a_right_gelu_is_right_where_its_terms_cancel(folder: Path, kbench: Kbench) -> None:
+    gelu = INSISTS.replace("assert x.dtype == torch.float32", "gelu = nn.functional.gelu").replace("rand(", "randn(")
+    returned = {"steps": "x / 2 * (1 + torch.erf(x / 2**0.5))", "tanh": "gelu(x, approximate='tanh')"}
+    (folder / "problem.py").write_text(gelu.format(name="Model", returned="gelu(x)"))
+    for name in returned:
+        (folder / f"{name}.py").write_text(gelu.format(name="ModelNew", returned=returned[name]))
+    kbench("run", "problem.py", *RUN, "--plugin", "steps.py", "--plugin", "tanh.py")
+    statuses = [row["status"] for provider in ("reference", *returned) for row in rows(folder, provider)]
+    assert statuses == ["ok", "ok", "wrong"]
+
+
 # -- check and judge
 
 FLAT = """
