@@ -238,8 +238,11 @@ def mark_entries(points: Sequence[Point], look: Look) -> list[Line2D]:
         question.set_label("suspect: implausible time")
         entries.append(question)
     occurring = {point.mark for point in points}
-    marks = [status for status in MARK_SHAPES if status in occurring]
-    return entries + [Line2D([], [], label=status.value, color=grey, **row_mark(status)) for status in marks]
+    for shape in dict.fromkeys(MARK_SHAPES.values()):
+        statuses = [status for status in MARK_SHAPES if status in occurring and MARK_SHAPES[status] == shape]
+        label = ", ".join(status.value for status in statuses)
+        entries += [Line2D([], [], label=label, color=grey, **row_mark(status)) for status in statuses[:1]]
+    return entries
 
 
 def hollow_flags(points: Iterable[Point]) -> str:

@@ -99,11 +99,12 @@ def ticks_of_y(bottom: float, top: float) -> list[float]:
 
 
 def factors(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two limits that lie as close as possible, but are at most so many."""
+    """Round numbers between two limits that lie as close as possible, but are at most so many and not too close for text."""
+    apart = (high / low) ** (0.6 / most)
     for subs in ((1, 1.2, 1.5, 2, 3, 5, 7), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
         numbers = LogLocator(subs=subs, numticks=999).tick_values(low, high)
         inside = [number for number in numbers if low <= number <= high]
-        if len(inside) <= most:
+        if len(inside) <= most and all(b / a > apart for a, b in itertools.pairwise(inside)):
             return inside
     return inside[:: math.ceil(len(inside) / most)]
 

@@ -78,7 +78,8 @@ def test_sizes_along_x_are_short_where_they_are_whole_multiples() -> None:
     assert [*map(short, (512, 4096, 5000, 2**20, 3 * 2**30))] == ["512", "4K", "5000", "1M", "3G"]
 
 
-def test_an_axis_of_many_decades_has_ticks() -> None:
+def test_an_axis_of_factors_has_ticks_that_do_not_overlap() -> None:
+    assert factors(0.53, 5.8, 7) == pytest.approx([0.7, 1, 1.5, 2, 3, 5])
     assert factors(1.0, 1e12, 8) == [10.0**k for k in range(0, 13, 2)]
 
 
