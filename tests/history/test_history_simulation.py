@@ -17,15 +17,15 @@ def simulation() -> ModuleType:
 
 @pytest.mark.parametrize("step", [0.03, -0.03])
 def test_a_step_of_3_percent_is_found_within_three_points(simulation: ModuleType, step: float) -> None:
-    outcome = simulation.count(simulation.folders(FOLDERS, step=step), step)
+    outcome = simulation.count(simulation.folders(FOLDERS, {"step": step}), step)
     assert outcome.series == 30
     assert outcome.found >= 28 and outcome.prompt >= 27
     assert outcome.false_changes <= 1
 
 
 def test_nothing_is_found_where_nothing_changed(simulation: ModuleType) -> None:
-    assert simulation.count(simulation.folders(FOLDERS), 0.0).false_changes <= 1
-    assert simulation.count(simulation.folders(FOLDERS, machine=0.05), 0.0).false_changes <= 1
+    assert simulation.count(simulation.folders(FOLDERS, {}), 0.0).false_changes <= 1
+    assert simulation.count(simulation.folders(FOLDERS, {"machine": 0.05}), 0.0).false_changes <= 1
 
 
 def test_the_simulation_can_tell_a_bad_rule(simulation: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,4 +33,4 @@ def test_the_simulation_can_tell_a_bad_rule(simulation: ModuleType, monkeypatch:
     from kbench.history import change_points
 
     monkeypatch.setattr(change_points, "OUTLIER", 1e6)
-    assert simulation.count(simulation.folders(FOLDERS), 0.0).false_changes > 5
+    assert simulation.count(simulation.folders(FOLDERS, {}), 0.0).false_changes > 5
