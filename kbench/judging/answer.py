@@ -37,9 +37,9 @@ ONLY_RANDOM_SHAPES = (
     "size that the config names, and keep no results between calls."
 )
 
-UNCLEAR = "The measurements do not tell in some cases: --set sessions=3 measures again in two more processes."
-
-Interval = tuple[float, float]
+UNCLEAR = (
+    "In some cases the measurements do not tell which is faster: --set sessions=3 adds those of two more processes."
+)
 
 
 class Verdict(enum.StrEnum):
@@ -55,7 +55,7 @@ class Verdict(enum.StrEnum):
 
 
 class Shortfall(enum.StrEnum):
-    """What a provider lacks that is right and trusted."""
+    """What a provider that is right and trusted still lacks."""
 
     TOO_SLOW = "too-slow"
     NOT_BETTER = "not-better"
@@ -226,7 +226,7 @@ class Speed(_Model):
 
     speedup: float
     """The time of the baseline divided by that of the provider; of several cases the geometric mean."""
-    interval: Interval
+    interval: tuple[float, float]
     """The uncertainty of the speed-up."""
 
 
@@ -265,7 +265,7 @@ class Gap(_Model):
     """Why the baseline has no time there. suspect: its time cannot be believed."""
     reason: str
     cases: int
-    """The number of these cases. 0 if the provider was not timed."""
+    """The number of these cases."""
     required: bool
     """Whether --min-speedup cannot pass without this comparison."""
 

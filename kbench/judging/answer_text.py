@@ -52,9 +52,9 @@ def verdict_lines(
 
 
 def _correct(provider: JudgedProvider) -> Iterator[str]:
-    left_out = plural(provider.left_out_cases, "case") if provider.left_out_cases else ""
+    left_out = provider.left_out_cases
     if provider.correct is None and left_out:
-        yield f"unknown: kbench has not checked {left_out}; no failure in the others"
+        yield f"unknown: kbench has not checked {plural(left_out, 'case')}; no failure in the others"
     elif provider.correct is None:
         yield "unknown: kbench could not check it in any case"
     elif provider.correct:
@@ -65,7 +65,7 @@ def _correct(provider: JudgedProvider) -> Iterator[str]:
         few = len(inputs) <= FEW_INPUTS and not {RANDOM, TIMING} & set(inputs)
         noun = "edge input" if len(inputs) == 1 else "edge inputs"
         no = f"no: right except for the {noun} {', '.join(inputs)}; {failed} there" if few else f"no: {failed}"
-        yield f"{no}; kbench stopped and has not checked {left_out} more" if left_out else no
+        yield f"{no}; kbench stopped and has not checked {plural(left_out, 'more case')}" if left_out else no
     inputs_by_fault: dict[tuple[str, str], list[str]] = {}
     for failure in provider.failures:
         more = f" and {failure.cases - 1} more" if failure.cases > 1 else ""

@@ -32,28 +32,35 @@ BEYOND_S = 15.0
 
 @dataclass
 class Checks:
-    """The rows of the checks, and the number of cases that were left out: because of a fault of the operator, because each
-    provider has failed in earlier ones, or after Ctrl-C. `refused` has the faults of the operator in random shapes, and `slow`
-    counts those for which the reference is too slow. Both then do not count as `random_shapes`."""
+    """The rows of the checks, and how many of the `chosen` cases and of the `drawn` random shapes were `checked`. `refused` has
+    the faults of the operator in random shapes. `slow` counts the random shapes left out because the reference is slow."""
 
-    left_out_cases: int
-    random_shapes: int = 0
+    chosen: int
+    drawn: int
+    checked: int = 0
     rows: list[Row] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     slow: int = 0
     interrupted: bool = False
+
+    @property
+    def random_shapes(self) -> int:
+        return self.drawn - len(self.refused) - self.slow
+
+    @property
+    def left_out_cases(self) -> int:
+        """The number of cases that were not checked: because of a fault of the operator in a chosen one, because each provider
+        has failed in earlier ones, or after Ctrl-C."""
+        return self.chosen + self.random_shapes - self.checked
 
     def of(self, name: str) -> list[Row]:
         """The rows of a configuration."""
         return [row for row in self.rows if row.configuration_name == name]
 
 
-Check = Callable[[Task, Listener], Iterable[Row]]
-
-
 def check_cases(
     chosen: Sequence[Task],
-    check: Check,
+    check: Callable[[Task, Listener], Iterable[Row]],
     drawn: Sequence[Task] = (),
     *,
     until_failed: bool = False,
@@ -65,18 +72,16 @@ def check_cases(
     each configuration has failed: their authors know enough to go on. `when_right` is called after each case if one has not
     failed so far."""
     tasks = [*chosen, *drawn]
-    checks = Checks(len(tasks), len(drawn))
+    checks = Checks(len(chosen), len(drawn))
     failed: set[str] = set()
     try:
         with progress.make_progress(tasks) as display:
-            before_s = 0.0  # before the random shapes
+            before_s = 0.0  # the seconds of the chosen cases
             for number, task in enumerate(tasks):
-                if number <= len(chosen):
+                if number == len(chosen):
                     before_s = reference_s()
-                if reference_s() - before_s > RANDOM_S:
+                if number > len(chosen) and reference_s() - before_s > RANDOM_S:
                     checks.slow = len(tasks) - number
-                    checks.random_shapes -= checks.slow
-                    checks.left_out_cases -= checks.slow
                     break
                 display.begin(task)
                 failures: dict[str, str] = {}
@@ -91,14 +96,12 @@ def check_cases(
                 except (ConfigError, WorkerFailed) as fault:  # of the operator
                     if task in drawn:
                         checks.refused.append(str(fault))
-                        checks.random_shapes -= 1
-                        checks.left_out_cases -= 1
                     else:
                         display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
                     display.advance(task, "left out")
                     continue
                 display.advance(task, "; ".join(filter(None, [outcome, ", ".join(failures.values())])))
-                checks.left_out_cases -= 1
+                checks.checked += 1
                 failed |= set(failures)
                 if len(failed) < len(task.configurations):
                     when_right()

@@ -26,9 +26,9 @@ from kbench.execute.prepare import RunOptions, make_plan, prepare
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
+from kbench.judging.champion import contend
 from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
-from kbench.judging.ledger import Timing, contend
 from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
@@ -89,44 +89,43 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         correct = [name for name in entrants.judged if judged(name, checks.of(name)).correct]
         if not workers.apart:
             workers.stop()  # the device may take only one process
-        only = (",".join(dict.fromkeys([*entrants.compared, *correct])),)
-        timed, timing = replace(config, only=only), Timing()
+        beside = [plan.baseline] if entrants.champion and plan.baseline else []
+        only = (",".join(dict.fromkeys([*beside, *entrants.baselines, *correct])),)
+        chosen, timed, contest = replace(config, only=only), RunResult(Path()), None
         cases = plan.cases if config.chooses_cases else spread_cases(plan, CASES)
         if correct and entrants.champion and options.ledger:
             fresh = replace(_load(file, options, secrets.randbelow(SEEDS)), only=only)
-            runs = [partial(_time, timed, cases, note), partial(_time, fresh, cases, note)]
-            timing = contend(runs, correct[0], entrants.champion, options.ledger, note)
+            runs = [partial(_time, chosen, cases, note), partial(_time, fresh, cases, note)]
+            timed, contest = contend(runs, correct[0], entrants.champion, options.ledger, note)
         elif correct and entrants.baselines:
             note(f"timing {plural(len(cases), 'case')} of the config")
-            result = _time(timed, cases, note, RunOptions(options.out or Path(scratch)), workers.timing)
-            timing = Timing(result.rows, result.csv, interrupted=result.interrupted)
-        if timing.rows and not timing.interrupted and workers.apart:
-            timing = replace(timing, rows=_held(workers, timed.resolve(catalog), timing.rows, correct, note))
-        if not (checks.interrupted or timing.interrupted):
+            timed = _time(chosen, cases, note, RunOptions(options.out or Path(scratch)), workers.timing)
+        if timed.rows and not timed.interrupted and workers.apart:
+            timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct, note)
+        if not (checks.interrupted or timed.interrupted):
             workers.stop_limit_s = 0.0
-        return _answer(file, plan, entrants, checks, timing, judged)
+        return _answer(file, plan, entrants, checks, timed, partial(judged, contest=contest))
 
 
 def _answer(
-    file: Path, plan: Plan, entrants: Entrants, checks: Checks, timing: Timing, judged: Callable[..., JudgedProvider]
+    file: Path, plan: Plan, entrants: Entrants, checks: Checks, timed: RunResult, judged: Callable[..., JudgedProvider]
 ) -> JudgeAnswer:
     """What follows from the checks and the times. `judged` is the verdict on a provider, from its rows."""
-    analysis = analyse(timing.rows, plan.baseline)
+    analysis = analyse(timed.rows, plan.baseline)
     providers = []
     for name in entrants.judged:
         speeds = [speed for other in entrants.baselines if (speed := against(analysis, plan.info, name, other))]
         lacking = [gaps(analysis, name, other, named=entrants.baselines_named) for other in entrants.baselines]
-        rows = [row for row in timing.rows if row.role == Role.PROVIDER and row.configuration_name == name]
+        rows = [row for row in timed.rows if row.role == Role.PROVIDER and row.configuration_name == name]
         verdict = judged(
             name,
             [*checks.of(name), *rows],
             baselines=speeds,
             not_compared=[gap for of_baseline in lacking for gap in of_baseline],
-            profile=profile_of(name, timing.rows, speeds, timing.csv),
-            contest=timing.contest,
+            profile=profile_of(name, timed.rows, speeds, timed.csv),
         )
         providers.append(verdict)
-    interrupted = checks.interrupted or timing.interrupted
+    interrupted = checks.interrupted or timed.interrupted
     status = exit_status(providers, interrupted=interrupted)
     return JudgeAnswer(
         file=str(file),
@@ -135,7 +134,7 @@ def _answer(
         seed=plan.measure.seed,
         passed=status is ExitStatus.OK,
         random_shapes=checks.random_shapes,
-        cases=len({row.case for row in timing.rows}),
+        cases=len({row.case for row in timed.rows}),
         of_cases=len(plan.cases),
         interrupted=interrupted,
         noise=analysis.noise.sentence(f"the baseline {plan.baseline}") if analysis.cases else "",
@@ -157,14 +156,13 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
 
 @dataclass(frozen=True)
 class Entrants:
-    """The names of the configurations that are judged, of the champion, of the baselines that count, which the user may have
-    named, and of all that are timed beside those that are right."""
+    """The names of the configurations that are judged, of the champion, and of the baselines that count, the champion among
+    them. `baselines_named`: the user has named these."""
 
     judged: Sequence[str]
     champion: str | None
     baselines: Sequence[str]
     baselines_named: bool
-    compared: Sequence[str]
 
 
 def _entrants(plan: Plan, file: Path, options: JudgeOptions) -> Entrants:
@@ -178,10 +176,7 @@ def _entrants(plan: Plan, file: Path, options: JudgeOptions) -> Entrants:
     if champions and len(judged) > 1:
         raise UsageError(f"--champion needs one candidate, not {list_words(judged)}; name one with --provider")
     requested = [*champions, *options.baselines]
-    baselines = _baselines(plan, file, requested)
-    champion = next(iter(champions), None)
-    compared = [plan.baseline, *baselines] if champion and plan.baseline else baselines
-    return Entrants(judged, champion, baselines, bool(requested), compared)
+    return Entrants(judged, next(iter(champions), None), _baselines(plan, file, requested), bool(requested))
 
 
 def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Row) -> str:
@@ -241,21 +236,21 @@ def _judged_names(plan: Plan, file: Path, requested: Sequence[str]) -> list[str]
     ]
 
 
-def _held(workers: TwoWorkers, timed: Plan, rows: Sequence[Row], names: Sequence[str], note: Note) -> list[Row]:
-    """The rows, of which those of these candidates are `suspect` whose times another clock contradicts."""
-    configurations = {configuration.name: configuration for configuration in timed.configurations}
+def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[str], note: Note) -> list[Row]:
+    """The rows of a plan. Those of these candidates are `suspect` if another clock contradicts their times."""
+    configurations = {configuration.name: configuration for configuration in plan.configurations}
 
     def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
-        task = replace(timed.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
+        task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
         reading = workers.read_clock(task, claimed_ms, display, here=here)
         if row.ms and reading.least_ms is None and (here or not reading.wrong):
             note(f"{row.case.label}: no other clock could take the time of {row.configuration_name}")
         return reading
 
-    note("holding the times against the clock of another process")
+    note("checking the times with the clock of another process")
     with progress.make_progress(()) as display:
-        accelerated = timed.catalog.device.type != "cpu"
-        return held_against_clock(rows, names, read, accelerated=accelerated, timer=timed.measure.timer)
+        accelerated = plan.catalog.device.type != "cpu"
+        return held_against_clock(rows, names, read, accelerated=accelerated, timer=plan.measure.timer)
 
 
 def _time(

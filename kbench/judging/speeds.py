@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kbench.analysis import Analysis, CaseKey
-from kbench.judging.answer import BaselineSpeed, CaseSpeed, Gap, GroupSpeed, Interval, Profile
+from kbench.judging.answer import BaselineSpeed, CaseSpeed, Gap, GroupSpeed, Profile, Speed
 from kbench.launches.kernels_file import read_kernels
 from kbench.protocol import OperatorInfo
 from kbench.results.case import Case
@@ -39,11 +39,9 @@ def against(analysis: Analysis, info: OperatorInfo, provider: str, baseline: str
         return None
     cases = {key.case: _speed(analysis, key, provider, baseline) for key in keys}
     by_speed = sorted(cases.values(), key=lambda case: case.speedup)
-    speedup, interval = mean_speed(by_speed)
     return BaselineSpeed(
         baseline=baseline,
-        speedup=speedup,
-        interval=interval,
+        **dict(_mean(by_speed)),
         outcomes=Counter(case.outcome for case in by_speed),
         worst=by_speed[0],
         best=by_speed[-1],
@@ -60,13 +58,13 @@ def _speed(analysis: Analysis, key: CaseKey, provider: str, baseline: str) -> Ca
     return CaseSpeed(case=key.case.label, speedup=speedup, interval=interval, outcome=pair.outcome)
 
 
-def mean_speed(cases: Sequence[CaseSpeed]) -> tuple[float, Interval]:
+def _mean(cases: Sequence[CaseSpeed]) -> Speed:
     """The geometric mean over some cases, at least one, with its interval. All cases are from the same sessions, and what
     differs between sessions may shift all of them alike. So the interval of the mean is as wide as theirs on average: more
     cases do not narrow it."""
     mean = math.fsum(math.log(case.speedup) for case in cases) / len(cases)
     half = math.fsum(math.log(case.interval[1] / case.speedup) for case in cases) / len(cases)
-    return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
+    return Speed(speedup=math.exp(mean), interval=(math.exp(mean - half), math.exp(mean + half)))
 
 
 def _groups(cases: Mapping[Case, CaseSpeed], info: OperatorInfo) -> list[GroupSpeed]:
@@ -84,13 +82,12 @@ def _groups(cases: Mapping[Case, CaseSpeed], info: OperatorInfo) -> list[GroupSp
         kinds.append(
             {f"up to {info.tensor_bytes(part[-1]) / 1e6:.3g} MB": [cases[case] for case in part] for part in parts}
         )
-    groups = []
-    for name, members in (
-        (name, members) for kind in kinds if 1 < len(kind) < len(cases) for name, members in kind.items()
-    ):
-        speedup, interval = mean_speed(members)
-        groups.append(GroupSpeed(group=name, cases=len(members), speedup=speedup, interval=interval))
-    return groups
+    return [
+        GroupSpeed(group=name, cases=len(members), **dict(_mean(members)))
+        for kind in kinds
+        if 1 < len(kind) < len(cases)
+        for name, members in kind.items()
+    ]
 
 
 def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> list[Gap]:
@@ -137,16 +134,15 @@ def profile_of(provider: str, rows: Sequence[Row], baselines: Sequence[BaselineS
     own = [row for row in own if Flag.SUSPECT not in row.flags]
     if not own:
         return None
-    slowest = max(own, key=lambda row: row.ms or 0.0).case
+    worst = max(own, key=lambda row: row.ms or 0.0).case.label
     if baselines:
         worst = min(baselines, key=lambda baseline: baseline.speedup).worst.case
-        slowest = next(row.case for row in own if row.case.label == worst)
-    of_case = [row for row in rows if row.case == slowest]
-    own = [row for row in own if row.case == slowest]
+    own = [row for row in own if row.case.label == worst]
+    of_case = [row for row in rows if row.case.label == worst]
     facts = RowFacts(own, of_case, read_kernels(path), read_environment(path)[0], path)
     kernels = [launch.kernel for launch in facts.call.launches] if facts.call else []
     return Profile(
-        case=slowest.label,
+        case=worst,
         ms=facts.row.ms or 0.0,
         copy_fraction=facts.row.copy_fraction,
         launches=facts.row.kernels,

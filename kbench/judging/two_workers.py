@@ -103,7 +103,7 @@ class TwoWorkers:
             why = f"the file defines {operator}; to judge it apart, define that in a file that the config names under plugins:"
         self.apart = not why
         if why:
-            self._note(f"one process runs the file and judges it, and no other clock holds its times: {why}")
+            self._note(f"one process runs the file and judges it, and no other clock checks its times: {why}")
 
     def check(self, task: Task, listener: Listener, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""

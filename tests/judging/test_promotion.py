@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kbench.judging.promotion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
+from kbench.judging.champion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
 
 Noise = Callable[[random.Random], float]
 
