@@ -22,10 +22,8 @@ MOST_CIRCLES = 300
 """Of a curve. More would lie within a pixel of each other, and a page with all of them would open slowly."""
 
 _TAG = re.compile(r"<[^>]*>")  # matplotlib escapes both signs in text and in attributes
-_BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
 _NOT_SHOWN = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
-_OWN_FONT = re.compile(r" font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"")
-_THIRD_DECIMAL = re.compile(r"(?<=\.\d\d)\d+")
+_OWN_FONT = re.compile(r" font-family: [^;\"]*;?")
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _ID = re.compile(r' id="([^"]*)"')
 
@@ -52,12 +50,9 @@ def inline_svg(picture: Picture) -> str:
 
     def for_the_page(tag: re.Match[str]) -> str:
         text = _COLOUR.sub(lambda colour: variables.get(colour[0], colour[0]), tag[0])
-        text = _ID.sub(lambda name: name[0] if name[1] in referred else "", text)
-        text = _THIRD_DECIMAL.sub("", _OWN_FONT.sub("", text))
-        return text.replace(" \n", " ").replace("\n", " ").replace("; ", ";").replace(": ", ":")
+        return _OWN_FONT.sub("", _ID.sub(lambda name: name[0] if name[1] in referred else "", text))
 
-    svg = _BETWEEN_TAGS.sub("><", _TAG.sub(for_the_page, svg))
-    return svg.replace("</svg>", f'<g class="values">{_circles(picture)}</g></svg>')
+    return _TAG.sub(for_the_page, svg).replace("</svg>", f'<g class="values">{_circles(picture)}</g></svg>')
 
 
 def _circles(picture: Picture) -> str:
