@@ -71,11 +71,11 @@ def ab(
 ) -> ExitStatus:
     """Measure two git revisions in turn and compare them.
 
-    Sessions of both revisions alternate on this machine until every row is clear, or until the budget is spent. Each
-    revision has a worktree in a temporary folder, also a copy of the working tree. kbench does not change the working tree.
+    Sessions of both revisions alternate on this machine until every row is clear, or until the budget is spent. kbench checks
+    each revision out in a temporary folder, or copies the working tree there. It does not change the working tree.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
-    be measured, no row could be compared, no row is clear, or --strict refused one; 130 interrupted.
+    be measured, no row could be compared, no row is clear, or --strict refused a row; 130 interrupted.
     """
     from kbench.comparison.model import CompareOptions
     from kbench.revisions.ab import MOST_SESSIONS, measure_revisions

@@ -27,7 +27,7 @@ def history_check(
             metavar="N",
             min=1,
             help="Report changes that began in one of the last N runs. The report also gives the "
-            "number of older changes. These do not make the check fail.",
+            "number of older changes, which do not make the check fail.",
         ),
     ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Report older changes, too.")] = False,

@@ -93,7 +93,7 @@ def judge(
 
     kbench checks each provider on edge inputs and on random shapes, which are new each time. It then times those that are
     right, together with the baselines. A provider is trusted if kbench finds no sign of tampering, if it is not the
-    baseline under another name, and if a constant would not pass.
+    baseline under another name, and if constant outputs would not pass the checks.
 
     With --champion, kbench instead times the provider and the champion in fresh processes until one has won. Over all
     candidates of a ledger, the probability that one is called better without being faster is at most 5 %.

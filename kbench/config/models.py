@@ -25,8 +25,8 @@ Point = tuple[dict[str, int], str]
 
 
 def points_of_models(operator: str, info: OperatorInfo, node: Node, report: ReportIssue) -> list[Point]:
-    """A point for each model of a mapping, shape that it has for the operator, and number of tokens. A model without experts
-    has no layer of experts, for example. If something is wrong, it is reported, and there is no point."""
+    """The points of a mapping: one for each model, each shape that the model has for the operator, and each number of tokens.
+    A model without experts has no layer of experts, for example. Mistakes are reported; then there is no point."""
     present, points = node.entries, list[Point]()
     counts = read_integers(TOKENS, present[TOKENS], report) if TOKENS in present else [None]
     for place in present[MODEL].elements if MODEL in present else [node]:

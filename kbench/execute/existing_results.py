@@ -64,7 +64,7 @@ class StartingPoint:
         """Raise ResultsError if new rows have another definition of a case than the rows of the file."""
         for row in rows:
             if row.case_hash and self._case_hashes.get(row.case, row.case_hash) != row.case_hash:
-                raise refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
+                raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
 def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device") -> StartingPoint:
@@ -82,7 +82,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
         run = {"scope": scope, "baseline": plan.baseline, "measure": plan.measure.model_dump()}
         now = Environment.model_validate(machine.entries() | run)
         if differences := _differences(_decisive(environment), _decisive(now)):
-            raise refusal_error(path, differences)
+            raise _refusal(path, differences)
         recorded = environment.measure["sessions"]
     whole = plan.with_sessions(max(recorded, sessions) if mode == "resume" else recorded)
     finished = _finished(results, whole)
@@ -96,10 +96,10 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
     code = plan.catalog.providers(plan.operator)
     for row in rows:
         if row.role is Role.PROVIDER and row.source_hash not in ("", code[row.provider].source_hash):
-            raise refusal_error(path, [f"the code of {row.configuration_name} has changed"])
+            raise _refusal(path, [f"the code of {row.configuration_name} has changed"])
         name = f"the weight of {row.case.label}"
         if differences := _differences({name: row.weight}, {name: plan.weights.get(row.case)}):
-            raise refusal_error(path, differences)
+            raise _refusal(path, differences)
     remaining = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
     notes = [f"{path}: {whole.progress(len(finished))} are in the file"]
     begun = next((line for line, keeps_row in zip(results.lines, keeps, strict=True) if not keeps_row), results.torn)
@@ -116,7 +116,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
     return StartingPoint(path, whole, remaining, rows, environment, notes)
 
 
-def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
+def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:
     """The error for a file that cannot be continued."""
     return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; undo that, or start a new file")
 

@@ -152,8 +152,8 @@ class ProgramRun:
         silent = not (self.results or self.code or self.interrupted)
         if program and silent and (places := _clock_calls(program)):
             self.note(
-                f"kbench cannot measure calls that a program times by hand, as perhaps at {list_words(places, 4)}. Let "
-                "do_bench time them: from kbench import do_bench; ms = do_bench(lambda: ...)"
+                "kbench cannot measure calls that a program times by hand, and this one reads a clock: "
+                f"{list_words(places, 4)}. Let do_bench time calls: from kbench import do_bench; ms = do_bench(lambda: ...)"
             )
 
     def finish(self) -> None:
@@ -246,7 +246,7 @@ def _environment(messages: Path, name: str) -> dict[str, str]:
 
 @contextmanager
 def _watched(run: ProgramRun, silence_limit_s: float | None = None) -> Iterator[_Program]:
-    """A program to run, once or again and again. At the end all that it has measured is written."""
+    """A program that may be run several times. At the end, its files have everything that it has measured."""
     with tempfile.TemporaryDirectory(prefix="kbench-") as folder, interrupts.noted() as signals:
         messages = Path(folder) / "messages"
         messages.touch()
