@@ -23,14 +23,12 @@ from kbench.launches.launched_call import DeviceLimits, Kernel, LaunchedCall
 
 @dataclass
 class KernelsFile:
-    """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is.
-    `exists` is False if there is no such file."""
+    """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is."""
 
     devices: dict[str, DeviceLimits] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     calls: dict[str, LaunchedCall] = field(default_factory=dict)
     note: str = ""
-    exists: bool = True
 
     def device_lines(self, name: str, limits: DeviceLimits) -> Iterator[str]:
         """The line for a device, unless the file has it already. Adds the device to the content."""
@@ -63,7 +61,6 @@ def read_kernels(csv: Path | str) -> KernelsFile:
     try:
         lines = path.read_text("utf-8", "replace").split("\n")
     except FileNotFoundError:
-        content.exists = False
         return content
     except OSError as error:
         content.note = f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known"

@@ -17,7 +17,7 @@ from kbench.results.reader import Results, read_results
 from kbench.results.row import COLUMNS, Row
 from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
-from kbench.text.suggest import nearest
+from kbench.text.suggest import unknown
 from kbench.text.words import list_words
 
 
@@ -93,19 +93,16 @@ class RowFacts:
     @property
     def call_bytes(self) -> int | None:
         """The algorithmic bytes of a call."""
-        row = next((row for row in self.rows if row.gbps and row.ms), None)
-        return round(row.gbps * row.ms * 1e6) if row and row.gbps and row.ms else None
+        return next((round(row.gbps * row.ms * 1e6) for row in self.rows if row.gbps and row.ms), None)
 
     @property
     def flops(self) -> int | None:
-        row = next((row for row in self.rows if row.tflops and row.ms), None)
-        return round(row.tflops * row.ms * 1e9) if row and row.tflops and row.ms else None
+        return next((round(row.tflops * row.ms * 1e9) for row in self.rows if row.tflops and row.ms), None)
 
     @property
     def moved(self) -> float | None:
         """The bytes that the provider says it moves, divided by the algorithmic bytes."""
-        row = next((row for row in self.rows if row.achieved_gbps and row.gbps), None)
-        return row.achieved_gbps / row.gbps if row and row.achieved_gbps and row.gbps else None
+        return next((row.achieved_gbps / row.gbps for row in self.rows if row.achieved_gbps and row.gbps), None)
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
         return launch_occupancy(launch, self.limits) if self.limits else None
@@ -125,7 +122,7 @@ class RowFacts:
         file = kernels_path(self.path).name
         if not row.code:
             return "the run recorded no kernels: it had no NVIDIA device or `kernels: false`, or it measured a script"
-        if not self.kernels.exists:
+        if not kernels_path(self.path).exists():
             return f"{file} is missing; copy it to the folder of the results file"
         return f"{file} has no entry with the digest {row.code}, which this row names"
 
@@ -141,9 +138,7 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     if versus:
         names_of_case = list(dict.fromkeys(row.configuration_name for row in providers))
         if versus not in names_of_case:
-            near = nearest(versus, names_of_case)
-            advice = f'did you mean "{near}"?' if near else f"the case has {list_words(names_of_case)}"
-            raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
+            raise UsageError(f"--versus: {unknown('provider of this case', versus, names_of_case)}")
         names.append(versus)
     kernels, (environment, note) = read_kernels(path), read_environment(path)
     facts = [

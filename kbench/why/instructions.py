@@ -82,8 +82,9 @@ def _labelled(instructions: Iterable[tuple[int, str]]) -> list[str]:
 def opcode_counts(listings: Sequence[Sequence[str]]) -> list[list[str]]:
     """For each kind of instruction how often the listings have it; those with the largest differences first."""
     counts = [Counter(filter(None, map(opcode, lines))) for lines in listings]
-    kinds = sorted(set().union(*counts), key=lambda kind: (-_spread([count[kind] for count in counts]), kind))
-    return [[kind, *(str(count[kind]) for count in counts)] for kind in kinds]
+    rows = [(kind, [count[kind] for count in counts]) for kind in sorted(set().union(*counts))]
+    rows.sort(key=lambda row: min(row[1]) - max(row[1]))
+    return [[kind, *map(str, numbers)] for kind, numbers in rows]
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
@@ -103,7 +104,3 @@ def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 def _plain(line: str) -> str:
     return " ".join(_REGISTER.sub("_", line).split())
-
-
-def _spread(counts: Sequence[int]) -> int:
-    return max(counts) - min(counts)

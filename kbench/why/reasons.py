@@ -63,7 +63,7 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
         reasons = [reason for reason in reasons if reason.kind == "host-bound"]
         reasons.append(Reason("at-speed", 0.5, f"It reaches {_reached(facts)}: there is little left to gain."))
     elif max((reason.weight for reason in reasons), default=0.0) < EXPLAINS:
-        reasons.append(Reason(*_unexplained(facts)))
+        reasons.append(_unexplained(facts))
     return sorted(reasons, key=lambda reason: -reason.weight)
 
 
@@ -188,27 +188,25 @@ def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
         )
 
 
-def _unexplained(facts: RowFacts) -> tuple[str, float, str]:
+def _unexplained(facts: RowFacts) -> Reason:
     """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
-    how_near = (
-        f"It reaches {reached}" if (reached := _reached(facts)) else "How near it is to the speed of light is not known"
-    )
-    if facts.call is None and facts.environment.device_type == "cpu":
-        passes = (
-            "Each operator of torch reads its inputs from memory and writes its result there: make fewer such passes."
+    reached = _reached(facts)
+    how_near = f"It reaches {reached}" if reached else "How near it is to the speed of light is not known"
+    kind, why = "unknown", ". What its calls launch is not known, so kbench cannot say why."
+    if facts.call and facts.call.kernels:
+        kind = "inside-the-kernel"
+        why = (
+            ", and its launches do not explain its time: the cause is inside the kernel. Look at how it uses memory, and at "
+            "its instructions. Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
         )
-        return "unknown", 1.0, f"{how_near}. kbench does not see what a call does on a CPU. {passes}"
-    if facts.call is None:
-        return "unknown", 1.0, f"{how_near}. What its calls launch is not known, so kbench cannot say why."
-    if not facts.call.kernels:
-        return "no-kernel", 1.0, f"{how_near}. The call launches no kernel, only copies or fills of the driver."
-    memory = "Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
-    return (
-        "inside-the-kernel",
-        1.0,
-        f"{how_near}, and its launches do not explain its time: the cause is inside the kernel. Look at how it uses memory, "
-        f"and at its instructions. {memory}",
-    )
+    elif facts.call:
+        kind, why = "no-kernel", ". The call launches no kernel, only copies or fills of the driver."
+    elif facts.environment.device_type == "cpu":
+        why = (
+            ". kbench does not see what a call does on a CPU. Each operator of torch reads its inputs from memory and writes "
+            "its result there: make fewer such passes."
+        )
+    return Reason(kind, 1.0, how_near + why)
 
 
 def _reached(facts: RowFacts) -> str:
