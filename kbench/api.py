@@ -48,10 +48,9 @@ def run(
     written to `out`.
 
     `config` is a file, the name of a built-in config, a problem of another benchmark, or a mapping with the content of a
-    config file. The results of a mapping get the name of its operator. `providers` are more functions to measure, as
-    `{name: function}` or a list. Each takes the operator's inputs and returns a new output. With them, everything is measured
-    in the process of the caller, without isolation. Functions in a file (`plugins=["mine.py"]`) are measured in a worker
-    process, like all others.
+    config file. The results of a mapping are named after its operator. `providers` are more functions to measure, as a list or
+    `{name: function}`. Each takes the operator's inputs and returns a new output. With them, kbench measures in the process of
+    the caller, without isolation. Functions in a file (`plugins=["mine.py"]`) are measured in a worker, like all others.
 
     `shapes` is a CSV with the shapes to measure instead of those of the sweep, and how often each occurs (column `weight`).
     `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kbench.config.plan import Plan
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.prepare import RunOptions
+    from kbench.protocol import Measure
 
 
 def run(
@@ -149,9 +150,7 @@ def run(
         return ExitStatus.INTERRUPTED
 
 
-def _measure_script(
-    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], *, plots: bool
-) -> int:
+def _measure_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure, *, plots: bool) -> int:
     """Measure a script while it runs. Each of its plots has results of its own."""
     from kbench.execute.program import run_script
 

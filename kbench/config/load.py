@@ -241,8 +241,8 @@ def _written_out(content: Mapping[str, Any]) -> tuple[Path, str, Node]:
     return path, yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True), document
 
 
-def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[str, Any]:
-    """What `--set` and `--sessions` say of `measure`, for a script, which has no config. Raises ConfigError, also for
+def measure_settings(sets: Sequence[str], sessions: int | None = None) -> Measure:
+    """The section `measure` that `--set` and `--sessions` make, for a script, which has no config. Raises ConfigError, also for
     a `--set` of anything else."""
     changes, issues = _changes(sets, sessions)
     settings: dict[str, Any] = {}
@@ -253,7 +253,7 @@ def measure_settings(sets: Sequence[str], sessions: int | None = None) -> dict[s
             issues.append(ConfigIssue(change.where, message))
     if issues:
         raise ConfigError(issues)
-    return settings
+    return Measure.model_validate(settings)
 
 
 def _changes(sets: Sequence[str], sessions: int | None) -> tuple[list[Node], list[ConfigIssue]]:

@@ -7,7 +7,6 @@ ends a process that takes longer than the limit of its step.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -44,6 +43,7 @@ from kbench.protocol import (
     DeviceFailed,
     Fault,
     LineDone,
+    Measure,
     Message,
     Noted,
     PointBegun,
@@ -200,18 +200,16 @@ def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
     return run
 
 
-def run_script(
-    script: Path, arguments: Sequence[str], out: Path, settings: Mapping[str, Any], note: Note
-) -> ProgramRun:
+def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure, note: Note) -> ProgramRun:
     """Run a script to its end, once for each session. A line that ends the process costs its own row: the script is started
     again, and gets for the lines that are measured what they have returned before. Raises ResultsError, and ConfigError for a
     script that cannot be measured."""
-    entries = {"config": {"path": str(script), "source": str(script.absolute())}, "measure": dict(settings)}
-    run = ProgramRun(script.stem, out, note, entries)
-    for session in range(int(settings.get("sessions", 1))):
+    config = {"path": str(script), "source": str(script.absolute())}
+    run = ProgramRun(script.stem, out, note, {"config": config, "measure": settings.model_dump(exclude_unset=True)})
+    for session in range(settings.sessions):
         run.session = session
         with _watched(run, silence_limit_s=SILENCE_LIMIT_S) as program:
-            program.environment |= {SETTINGS: json.dumps(dict(settings)), SESSION: str(session)}
+            program.environment |= {SETTINGS: settings.model_dump_json(exclude_unset=True), SESSION: str(session)}
             command = [sys.executable, "-P", "-m", "kbench.measure.scripts", str(script), *arguments]
             for start in range(1, MOST_STARTS + 1):
                 again = ""
