@@ -118,7 +118,7 @@ class _Grower:
         }
 
     def grow(self, cases: Indices, allowed: Indices, depth: int = 0) -> _Grown:
-        """The tree for some cases, at a depth below the root. `allowed` are all cases whose words can come here."""
+        """The tree for some cases, at a depth below the root. `allowed` are those that come here if only words are asked."""
         leaf = self._leaf(cases, allowed)
         if depth == DEEPEST or not (leaf.losses > self.margin).any():
             return leaf
@@ -137,7 +137,7 @@ class _Grower:
 
     def _leaf(self, cases: Indices, allowed: Indices) -> _Grown:
         """The best single provider for some cases. One without a trusted time somewhere gets bounds, and is taken only if it
-        ran with all words that can come here."""
+        ran with each combination of words that can come here."""
         choice = int(np.argmin(self.losses[cases].sum(axis=0)))  # of equals the one that is used already
         bounds: dict[str, tuple[float, float]] = {}
         if (self.losses[:, choice] == FORBIDDEN).any():
@@ -150,8 +150,8 @@ class _Grower:
         return _Grown(Leaf(self.names[choice], bounds), losses, 0)
 
     def _bounds(self, cases: Indices) -> dict[str, tuple[float, float]]:
-        """The bounds of every number that varies: all words among the cases have cases on both sides of what lies between. The
-        lower bound is above the upper one if there is no such place."""
+        """For every number that varies, the range in which each combination of words among the cases was measured. The lower
+        bound is above the upper one if there is no such range."""
         groups: dict[tuple[Value, ...], list[int]] = {}
         for case in map(int, cases):
             groups.setdefault(self.evidence.words(case), []).append(case)

@@ -76,6 +76,5 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return format_cell(tuple(value))
-    return format_cell(
-        value.item() if hasattr(value, "item") else value
-    )  # the repr of a numpy number is not a plain number
+    # the repr of a numpy number is not a plain number
+    return format_cell(value.item() if hasattr(value, "item") else value)

@@ -41,8 +41,9 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     for name, function in named:
         if not callable(function):
             raise _error(name, f"is not a function (its type is {type(function).__name__})")
-    if len(dict(named)) < len(named):
-        raise _error(named[0][0], "two functions have one name; pass them as {name: function}")
+    names = [name for name, _ in named]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise _error(repeated, "two functions have this name; pass them as {name: function}")
     return dict(named)
 
 

@@ -62,17 +62,17 @@ def measure_revisions(
         arguments += ["--plugin", _of_each_revision(repository, plugin, note)]
     for revision in filter(None, (base, head)):
         repository.commit(revision)
-    named = {"base": base, "head": head}
     with interrupts.once(), _temporary_folder(repository, note) as folder:
-        files = {label: out.absolute() / f"{label}.csv" for label in named}
-        for csv in files.values():
+        old_csv, new_csv = out / "base.csv", out / "head.csv"
+        for csv in (old_csv, new_csv):
             check_writable(csv)
-        old, new = (check_out(label, named[label], repository, folder, files[label], note) for label in named)
+        old = check_out(base, repository, folder / "base", old_csv, note)
+        new = check_out(head, repository, folder / "head", new_csv, note)
         for side in (old, new) if build else ():
             side.build(build)
         ended = _alternate(old, new, arguments, comparing, budget_s)
         note(f"measured {plural(old.count, 'session')} of base and {plural(new.count, 'session')} of head: {ended}")
-        note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
+        note(f"the results are in {old_csv} and {new_csv}")
         return _compare(old, new, comparing)
 
 

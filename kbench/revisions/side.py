@@ -38,16 +38,14 @@ class SessionLimit(ExecutionError):
 class RevisionSide:
     """A revision that is checked out, and its sessions.
 
-    label   names its worktree and its results, such as `base`
     name    what messages call it: the revision as it was given and the hash, or `the working tree`
-    root    the folder of its files, which stands for the top of the repository
+    root    the folder of its files, `base` or `head`, which stands for the top of the repository
     folder  the one that stands for the working folder
     csv     where the results of whole sessions are kept
     python  the Python that measures it
     count   how many sessions were measured
     """
 
-    label: str
     name: str
     root: Path
     folder: Path
@@ -64,7 +62,7 @@ class RevisionSide:
         output went to `note`.
         """
         self.note(f"building {self.name}: {command}")
-        place = self.root.with_name(f"environment-{self.label}")
+        place = self.root.with_name(f"environment-{self.root.name}")
         venv = [sys.executable, "-m", "venv", str(place)]
         self._run("python -m venv", venv, plain_environment(), ENVIRONMENT_LIMIT_S)
         scripts, packages = (
@@ -115,7 +113,7 @@ class RevisionSide:
     def measure(self, arguments: Sequence[str], limit_s: float) -> None:
         """Measure one more session, with these arguments of `kbench run`. Raises UsageError, ResultsError, SessionLimit,
         ExecutionError and KeyboardInterrupt."""
-        scratch = self.root.with_name(f"results-{self.label}")
+        scratch = self.root.with_name(f"results-{self.root.name}")
         more = ["--append"] if self.count else []
         command = [self.python, *KBENCH, "run", *arguments, "--sessions", "1", *more, "--no-plot"]
         environment = self.environment()
@@ -160,14 +158,11 @@ class RevisionSide:
             shutil.copytree(code, code_folder(self.csv), dirs_exist_ok=True)
 
 
-def check_out(
-    label: str, revision: str | None, repository: Repository, folder: Path, csv: Path, note: Note
-) -> RevisionSide:
-    """Check a revision out in a folder for worktrees. None is the working tree as it is now. Raises UsageError."""
-    root = folder / label
+def check_out(revision: str | None, repository: Repository, root: Path, csv: Path, note: Note) -> RevisionSide:
+    """Check a revision out in the new folder `root`. None is the working tree as it is now. Raises UsageError."""
     if revision is None:
         name = "the working tree"
-        repository.add_copy_of_working_tree(root, folder / "index")
+        repository.add_copy_of_working_tree(root, root.with_name("index"))
     else:
         commit = repository.commit(revision)
         name = commit[:9] if commit.startswith(revision) else f"{revision} ({commit[:9]})"
@@ -180,4 +175,4 @@ def check_out(
     relative = Path.cwd().resolve().relative_to(repository.top)
     if not (root / relative).is_dir():
         raise UsageError(f"{name} has no folder {relative}; start kbench from the top of the repository")
-    return RevisionSide(label, name, root, root / relative, repository, csv, note)
+    return RevisionSide(name, root, root / relative, repository, csv, note)
