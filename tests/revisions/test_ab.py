@@ -212,6 +212,7 @@ def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> No
     git(repository, "update-ref", "refs/remotes/origin/main", "old")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     step = action["runs"]["steps"][-1]
+    assert all(f"steps.{step['id']}.outputs.{name} " in given["value"] for name, given in action["outputs"].items())
     values = {name: str(given.get("default", "bench/a b.yaml")) for name, given in action["inputs"].items()}
     variables = {name: values[text.split(".")[1].split(" ")[0]] for name, text in step["env"].items()}
     (tmp_path / "kbench").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
