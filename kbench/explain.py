@@ -143,8 +143,10 @@ WORDS = {
 """By word, a paragraph: what it means, why it matters, what to do."""
 
 ALIASES = {
+    "agreement": ("agrees",),
     "axes": ("axis",),
     "alloc_ms": ("allocate",),
+    "cache": ("cold", "warm", "cache cold", "cache warm"),
     "change": ("time", "launch time", "shortest time", "speed", "traffic", "throughput"),
     "champion": ("better", "not-better", "candidate"),
     "choices": ("choice",),
@@ -170,6 +172,7 @@ ALIASES = {
     "speedup": ("speed-up",),
     "tflops": ("tflop/s", "gflop/s", "best tflop/s", "best gflop/s"),
     "tie": ("~",),
+    "timer": ("do_bench", "graph", "cupti"),
     "trust": ("trusted", "not-trusted"),
     "unclear": ("?",),
     "unsupported": ("declined",),
