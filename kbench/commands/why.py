@@ -15,8 +15,8 @@ from kbench.text import terminal
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
+    from kbench.why.code import Language, Listing
     from kbench.why.facts import RowFacts
-    from kbench.why.listing import Language, Listing
 
 
 def why(
@@ -64,8 +64,8 @@ def why(
 
     Exit code: 0 success; 2 bad input; 3 there was no code or command to show.
     """
+    from kbench.why.code import Language
     from kbench.why.facts import find_facts
-    from kbench.why.listing import Language
 
     languages = {language.lower(): language for language in Language}
     if code and code not in languages:
@@ -119,7 +119,7 @@ def _print_section(heading: str, lines: Iterable[str]) -> None:
 def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> ExitStatus:
     """Print the code of the kernels of one row, or the difference between those of two rows: the first kernels of both, the
     second ones, and so on."""
-    from kbench.why.listing import listings_of
+    from kbench.why.code import listings_of
 
     listed = [list(listings_of(facts.call, language, path)) if facts.call else [] for facts in rows]
     for facts, listings in zip(rows, listed, strict=True):
@@ -142,7 +142,7 @@ def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> Exit
 
 
 def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], language: Language) -> None:
-    from kbench.why.instructions import changed_lines, opcode_counts
+    from kbench.why.code import changed_lines, opcode_counts
 
     for facts, listing in zip(rows, pair, strict=True):
         description = _describe(listing, language) if listing and listing.lines else "no code of such a kernel"
@@ -160,7 +160,7 @@ def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], l
 
 
 def _describe(listing: Listing, language: Language) -> str:
-    from kbench.why.instructions import opcode
+    from kbench.why.code import opcode
 
     count = sum(1 for line in listing.lines if opcode(line))
     return f"{language} of kernel {listing.kernel.name}, {count} instructions, from {listing.source}"

@@ -64,7 +64,7 @@ class ComparisonView(Comparison):
         head = "<br>".join(html.escape(line) for line in (report.title(self), report.headline(self)))
         rows = report.ordered(self)
         frame = self._frame(rows[:MOST_ROWS]).replace("", pd.NA).dropna(axis="columns", how="all")
-        table = frame.to_html(index=False, na_rep="", float_format="{:.4g}".format, border=0) if rows else ""
+        table = frame.to_html(index=False, na_rep="", float_format="{:.4g}".format, border=0)
         more = f"<p>{len(rows) - MOST_ROWS} more rows are in <code>.frame</code></p>" if len(rows) > MOST_ROWS else ""
         return f'<div class="tex2jax_ignore mathjax_ignore"><p>{head}</p>{table}{more}</div>'
 

@@ -18,7 +18,7 @@ from common import ROOT, documented_file, made_once
 from kbench.contract.origin import code_files, shipped
 from kbench.kernels import cuda_extension
 from kbench.results.stamps import digest
-from kbench.why.listing import dump_code
+from kbench.why.code import dump_code
 
 OPERATORS = ROOT / "kbench" / "operators"
 

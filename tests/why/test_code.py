@@ -3,7 +3,7 @@ kernels, shortened."""
 
 from __future__ import annotations
 
-from kbench.why.instructions import changed_lines, opcode, opcode_counts, ptx_of, sass_of
+from kbench.why.code import changed_lines, opcode, opcode_counts, ptx_of, sass_of
 
 DUMP = """
 Fatbin elf code:
