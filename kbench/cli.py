@@ -60,15 +60,9 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "explain": explain.explain,
     "schema": schema.schema,
 }
-"""All commands, in the order of `kbench --help`."""
+"""The commands, in the order of `kbench --help`. The last one is `history`, which has commands of its own."""
 
-GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
-    "history": (
-        "Find the changes in a folder with the results of many runs.",
-        {"check": history.history_check, "plot": history.history_plot},
-    ),
-}
-"""Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""
+HISTORY_COMMANDS: Mapping[str, Callable[..., int]] = {"check": history.history_check, "plot": history.history_plot}
 
 BadCommandLine: Any = typer.BadParameter.__base__
 """The error that typer raises for an unknown command, an unknown option or a bad value: a class of its copy of click."""
@@ -125,11 +119,10 @@ def _make_app() -> typer.Typer:
     application.callback()(_options_of_all_commands)
     for name, command in COMMANDS.items():
         application.command(name, cls=Command)(command)
-    for name, (about, members) in GROUPS.items():
-        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=HELP)
-        for member, command in members.items():
-            group.command(member, cls=Command)(command)
-        application.add_typer(group, name=name, help=about)
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=HELP)
+    for name, command in HISTORY_COMMANDS.items():
+        group.command(name, cls=Command)(command)
+    application.add_typer(group, name="history", help="Find the changes in a folder with the results of many runs.")
     return application
 
 
@@ -155,7 +148,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="kbench", standalone_mode=False)
         return code if isinstance(code, int) else ExitStatus.OK
     except BadCommandLine as error:
-        if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):  # the error holds the help
+        if list(arguments) in ([], ["history"]):  # the error holds the help
             print(error.ctx.get_help())
         else:
             _complain(problem_with(error, arguments))

@@ -45,7 +45,7 @@ def values_of(rows: Iterable[Row], column: str) -> list[Any]:
 
 
 def more_sessions(rows: Iterable[Row]) -> str:
-    """The options that measure rows in more sessions. Those of a script take no further ones."""
+    """The options that measure rows in more sessions. The results of a script cannot be continued."""
     return "--sessions 3" if any(Flag.UNCHECKED in row.flags for row in rows) else "--append --sessions 2"
 
 

@@ -76,7 +76,7 @@ class Noise:
         return max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0)
 
     def sentence(self, baseline: str = "the baseline") -> str:
-        """The noise in one sentence, which calls the baseline so."""
+        """The noise in one sentence. `baseline` is its name for the baseline."""
         if self.floor is None:
             return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})

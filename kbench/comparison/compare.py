@@ -23,7 +23,7 @@ DEFAULT_OPTIONS = CompareOptions()
 
 
 def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
-    """Compare two results files, the old one first. A file without a label has its path for one.
+    """Compare two results files, the old one first. The label of a file without one is its path.
 
     Raises UsageError and ResultsError.
     """

@@ -31,11 +31,11 @@ from kbench.text.exception_text import location
 
 
 class SourceFault(Exception):
-    """A script or a problem that cannot be used. `where` is the place in it: a file, and a line where it is known."""
+    """A problem or a solution that cannot be used. `where` is the place in it: a file, and a line where it is known."""
 
     def __init__(self, where: str, message: str) -> None:
-        super().__init__(message)
-        self.where = where
+        super().__init__(f"{where}: {message}")
+        self.where, self.message = where, message
 
 
 _DEFINITION = re.compile(r'"(reference|op_type|axes)"\s*:')
@@ -102,6 +102,6 @@ def load_source(source: str, solutions: Sequence[str] = ()) -> dict[str, Any] | 
             config: dict[str, Any] = import_module(module).load(Path(source), [Path(file) for file in solutions])
             return config
     except SourceFault as fault:
-        return Fault(fault.where, str(fault), source)
+        return Fault(fault.where, fault.message, source)
     except BaseException as error:  # noqa: BLE001  other people's code may raise anything
         return Fault(location(error, source), f"{type(error).__name__}: {error}", source)

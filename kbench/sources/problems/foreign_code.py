@@ -82,12 +82,8 @@ class SolutionModules:
         self._modules: dict[str, ModuleType] = {}
 
     def function(self, path: str, name: str) -> Callable[..., Any]:
-        """A function of one of the files."""
-        where = f"{self._file}, {path}"
-        try:
-            return function_of(self._module(path), name, where)
-        except SourceFault as fault:
-            raise RuntimeError(f"{fault.where}: {fault}") from fault
+        """A function of one of the files. Raises SourceFault."""
+        return function_of(self._module(path), name, f"{self._file}, {path}")
 
     def _module(self, path: str) -> ModuleType:
         if path not in self._modules:

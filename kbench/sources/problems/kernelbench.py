@@ -173,10 +173,7 @@ def _solution(problem: Problem, file: Path) -> Make:
 
     @cache
     def model_class() -> Callable[..., Any]:
-        try:
-            return function_of(run_file(file), "ModelNew", str(file))
-        except SourceFault as fault:
-            raise RuntimeError(f"{fault.where}: {fault}") from fault
+        return function_of(run_file(file), "ModelNew", str(file))
 
     def make(dtype: str, device: torch.device) -> Callable[..., Any]:
         model: Callable[..., Any] = problem.instance(model_class(), dtype, device)

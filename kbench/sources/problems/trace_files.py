@@ -185,7 +185,7 @@ class Workload(_Record):
         return self.uuid if is_word and self.uuid.lower() not in ("true", "false") else f"line {line}"
 
     def fault(self, definition: Definition) -> str | None:
-        """Why it does not fit to a definition."""
+        """Why it does not fit a definition."""
         for axis in definition.variable_axes:
             if axis not in self.axes:
                 return f"axes: there is no {axis}, which is a variable axis of {definition.name}"
