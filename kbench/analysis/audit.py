@@ -79,7 +79,9 @@ def _counts(lines: RowsByLine) -> Iterator[str]:
         counting = [row for row in rows if row.counted is not None and row.ms]
         doubtful = [row for row in counting if _after(Noticed.TENSOR_BYTES, row)]
         if len(doubtful) > len(counting) / 2:  # at some sizes, what a script leaves out is not small
-            doubted[float(f"{_times_its_tensors(doubtful[-1]):.2g}")].append(doubtful[-1])
+            last = doubtful[-1]
+            factor = (last.counted or 0.0) / int(_after(Noticed.TENSOR_BYTES, last))
+            doubted[float(f"{factor:.2g}")].append(last)
     for factor, rows in doubted.items():
         names, moved = [row.configuration_name for row in rows], int(_after(Noticed.TENSOR_BYTES, rows[0]))
         yield (
@@ -87,10 +89,6 @@ def _counts(lines: RowsByLine) -> Iterator[str]:
             f"holds and returns: {rows[0].counted:,.0f} for {moved:,} bytes at {_point(rows[0])}. Check its "
             "count, and the unit of its label."
         )
-
-
-def _times_its_tensors(row: Row) -> float:
-    return (row.counted or 0.0) / int(_after(Noticed.TENSOR_BYTES, row))
 
 
 def _after(word: Noticed, row: Row) -> str:

@@ -18,12 +18,10 @@ class Metric:
     """A column that can be drawn or compared.
 
     name             what `--metric` calls it
-    column           the column of the results file
     quantity         what it measures, in sentences: "time"
     unit             the unit in which `compare` shows values
-    label            the label of an axis
+    title            the label of an axis, if that is not the heading of the column
     lower_is_better  whether less of it is better
-    scale            shown values are the column's values times this
     ratio            whether 1 has a meaning, so that axes have a line there
     timed            whether it follows from a time, so that whatever distorts times distorts it, and 0 is no value
     drifts           whether it contains the machine's drift. Ratios to a control of the same run do not
@@ -31,16 +29,29 @@ class Metric:
     """
 
     name: str
-    column: str
     quantity: str
     unit: str
-    label: str
+    title: str = ""
     lower_is_better: bool = False
-    scale: float = 1.0
     ratio: bool = False
     timed: bool = True
     drifts: bool = False
     has_copy: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column of the results file."""
+        return "max_ulp" if self.name == "ulp" else self.name
+
+    @property
+    def label(self) -> str:
+        """The label of an axis."""
+        return self.title or COLUMNS[self.column].heading("\N{MICRO SIGN}s" if self.unit == "us" else "")
+
+    @property
+    def scale(self) -> float:
+        """Pictures show the column's values times this."""
+        return {"us": 1000.0, "MiB": 2**-20}.get(self.unit, 1.0)
 
     @property
     def sign(self) -> int:
@@ -58,42 +69,22 @@ class Metric:
         return microseconds(value) if self.unit == "us" else speed(value)
 
 
-def _in_microseconds(column: str) -> str:
-    """The heading of a column of times in ms, for values in microseconds."""
-    return COLUMNS[column].heading("\N{MICRO SIGN}s")
-
-
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("gbps", "gbps", "speed", "GB/s", COLUMNS["gbps"].heading(), drifts=True, has_copy=True),
-        Metric(
-            "ms", "ms", "time", "us", _in_microseconds("ms"), lower_is_better=True, scale=1000.0, drifts=True,
-            has_copy=True,
-        ),
-        Metric("speedup", "speedup", "speed-up", "x", "speed-up over the baseline", ratio=True),
-        Metric(
-            "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True
-        ),
-        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True),
-        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True),
-        Metric(
-            "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, timed=False,
-        ),
-        Metric(
-            "peak_bytes", "peak_bytes", "memory", "MiB", "peak memory of a call (MiB)", lower_is_better=True,
-            scale=2**-20, timed=False,
-        ),
-        Metric(
-            "ms_min", "ms_min", "shortest time", "us", _in_microseconds("ms_min"), lower_is_better=True, scale=1000.0,
-            drifts=True,
-        ),
-        Metric(
-            "launch_ms", "launch_ms", "launch time", "us", _in_microseconds("launch_ms"), lower_is_better=True, scale=1000.0
-        ),
-        Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
+        Metric("gbps", "speed", "GB/s", drifts=True, has_copy=True),
+        Metric("ms", "time", "us", lower_is_better=True, drifts=True, has_copy=True),
+        Metric("speedup", "speed-up", "x", "speed-up over the baseline", ratio=True),
+        Metric("copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True),
+        Metric("tflops", "throughput", "TFLOP/s", drifts=True),
+        Metric("sol", "sol", "%", "share of the speed of light", ratio=True),
+        Metric("ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, timed=False),
+        Metric("peak_bytes", "memory", "MiB", "peak memory of a call (MiB)", lower_is_better=True, timed=False),
+        Metric("ms_min", "shortest time", "us", lower_is_better=True, drifts=True),
+        Metric("launch_ms", "launch time", "us", lower_is_better=True),
+        Metric("achieved_gbps", "traffic", "GB/s", drifts=True),
     )
-}  # fmt: skip
+}
 """By name. `plot` and `report` draw all of them, `compare` compares those that follow from a time."""
 
 
