@@ -203,7 +203,8 @@ class EdgeInput(ExplainedWord):
     MINUS_INF_COLUMN = "column of -inf", "One column is -inf everywhere. A row whose label is in it has an infinite loss."
     PLUS_INF = "one +inf", "One element is +inf. The result must be NaN or infinite where the reference is, and nowhere else."
     NAN = "one NaN", "One element is NaN. It must reach the results that depend on it, and no others."
-    STRIDED_ROWS = "strided rows", "The rows have gaps between them in memory, and rows after the first are not aligned."
+    STRIDED_ROWS = "strided rows", """The rows have gaps between them in memory, and rows after the first are not aligned.
+        Call `x.contiguous()`, use the strides, or raise `kbench.Unsupported`."""
     TRANSPOSED = "transposed", "The matrix is a transposed view: neighbours in a row are far apart in memory."
     ODD_COLUMNS = "odd columns", "The last size is odd: a kernel needs a mask, and no vector loads across the end of a row."
     ONE_ROW = "one row", "Only the first row is left."
