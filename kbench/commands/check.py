@@ -51,7 +51,7 @@ def check(
     could be checked, or the reference fails in a case; 130 interrupted.
     """
     from kbench import interrupts
-    from kbench.commands.run_output import ONLY_CHECKED
+    from kbench.commands.run_output import announce
     from kbench.config.load import ConfigOptions, load_config
     from kbench.config.plan import find_extremes
     from kbench.execute.prepare import RunOptions, prepare
@@ -64,12 +64,11 @@ def check(
     choices = ConfigOptions(sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     loaded = load_config(config, choices)
     worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
-    with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (_, plan):
+    with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (executor, plan):
+        announce(plan, executor.places)
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]
         tasks = [task for task in all_tasks if task.case in cases]
-        if plan.interpreted:
-            terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")
         checks = check_cases(tasks, worker.check)
     reproduce = partial(command_again, str(config), plugin or (), plan.measure.seed)
     names = [configuration.name for configuration in plan.configurations]

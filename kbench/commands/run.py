@@ -21,16 +21,13 @@ from kbench.commands.options import (
     ShapesOption,
     parse_clock,
 )
-from kbench.commands.run_output import ONLY_CHECKED, draw, print_plan, print_results
-from kbench.config import builtin
+from kbench.commands.run_output import announce, draw, print_plan, print_results
 from kbench.errors import ExitStatus, UsageError
 from kbench.execute.spawning import start_ahead
 from kbench.text import terminal
-from kbench.text.words import list_words
 
 if TYPE_CHECKING:
     from kbench.config.load import Config
-    from kbench.config.plan import Plan
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.prepare import RunOptions
     from kbench.protocol import Measure
@@ -174,7 +171,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
     from kbench.execute.run import execute
 
     with prepare(config, options, terminal.note) as (executor, plan):
-        _announce(plan, executor.places)
+        announce(plan, executor.places)
         if dry_run:
             print_plan(plan, executor.places, spread=options.spread)
         result = None if dry_run else execute(executor, plan, options, terminal.note)
@@ -187,13 +184,3 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
         if plots:
             draw(result)
     return result.exit_status if result else ExitStatus.OK
-
-
-def _announce(plan: Plan, places: Sequence[str]) -> None:
-    """Say what is measured and where."""
-    if plan.path.parent == builtin.folder():
-        terminal.note(f"the built-in config {plan.path.stem}: {plan.path}")
-    side_by_side = f": {list_words(places)}" if places != ("",) else ""
-    terminal.note(f"{plan.operator} on {plan.catalog.device.name}{side_by_side}")
-    if plan.interpreted:
-        terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")

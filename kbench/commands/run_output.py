@@ -1,4 +1,4 @@
-"""What `kbench run` and `kbench exec` print: the plan before a run, and the results after it."""
+"""What `kbench run`, `check` and `exec` print: the plan before a run, and the results after it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kbench.config import builtin
 from kbench.errors import ResultsError, UsageError
 from kbench.text import terminal
 from kbench.text.numbers import duration
@@ -20,6 +21,16 @@ CASES_SHOWN = 30
 
 ONLY_CHECKED = "checked in Triton's interpreter, which is slow, and not timed"
 """What becomes of a Triton kernel without an accelerator."""
+
+
+def announce(plan: Plan, places: Sequence[str]) -> None:
+    """Say what is measured or checked, and where."""
+    if plan.path.parent == builtin.folder():
+        terminal.note(f"the built-in config {plan.path.stem}: {plan.path}")
+    side_by_side = f": {list_words(places)}" if places != ("",) else ""
+    terminal.note(f"{plan.operator} on {plan.catalog.device.name}{side_by_side}")
+    if plan.interpreted:
+        terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")
 
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:

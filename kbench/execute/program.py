@@ -133,8 +133,7 @@ class ProgramRun:
             self._writers[key] = writer, result
             self.results.append(result)
         writer, result = self._writers[key]
-        session = process.number if self.session is None else self.session
-        named = [replace(row, session=session, env_id=writer.add_machine(process.machine)) for row in rows]
+        named = [replace(row, session=process.session, env_id=writer.add_machine(process.machine)) for row in rows]
         writer.write(named)
         result.rows += named
 
@@ -234,14 +233,6 @@ def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Meas
     return run
 
 
-def _environment(messages: Path, name: str) -> dict[str, str]:
-    """The environment in which the processes of a program measure themselves."""
-    environment = worker_environment()
-    at_start = Path(__file__).parents[1] / "measure" / "scripts" / "at_start"  # Python imports its sitecustomize.py
-    path = os.pathsep.join(filter(None, [str(at_start), environment["PYTHONPATH"]]))
-    return environment | {ROWS_FILE: str(messages), PROGRAM: name, "PYTHONPATH": path}
-
-
 @contextmanager
 def _watched(run: ProgramRun, silence_limit_s: float | None = None) -> Iterator[_Program]:
     """A program that may be run several times. At the end, its files have everything that it has measured."""
@@ -256,7 +247,7 @@ def _watched(run: ProgramRun, silence_limit_s: float | None = None) -> Iterator[
 class _Process:
     """A process that measures itself.
 
-    number   of its session, if the program has no other
+    session  number of the session of its rows
     machine  that it runs on
     system   the process of the system; None if it has ended before kbench looked
     step     that has begun and not ended, and when
@@ -264,7 +255,7 @@ class _Process:
     lost     what it said of the device, or why it was killed
     """
 
-    number: int
+    session: int
     machine: Machine
     system: psutil.Process | None
     step: tuple[StepBegun, float] | None = None
@@ -288,7 +279,10 @@ class _Program:
         self._messages, self._run, self._signals = messages, run, signals
         self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
-        self.environment = _environment(messages, run.name)
+        self.environment = worker_environment() | {ROWS_FILE: str(messages), PROGRAM: run.name}
+        at_start = Path(__file__).parents[1] / "measure" / "scripts" / "at_start"  # Python imports its sitecustomize.py
+        paths = [str(at_start), self.environment["PYTHONPATH"]]
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.own: _Process | None = None  # that of the command itself, if it measures
         self._noted: set[str] = set()
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
@@ -357,7 +351,8 @@ class _Program:
                 continue
             self._heard = time.monotonic()
             if isinstance(message, Catalog):
-                self._processes[pid] = _Process(len(self._processes), message.machine, _process_of(int(pid)))
+                session = len(self._processes) if self._run.session is None else self._run.session
+                self._processes[pid] = _Process(session, message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
                 self._run.fault = message
             elif isinstance(message, Noted):
