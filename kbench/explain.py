@@ -126,7 +126,7 @@ WORDS = {
         `unknown` (`not-checked`, or `speed-unknown`). `kbench judge --help` has the exit codes, and `kbench schema judge` the
         keys of the JSON.""",
     "trust": """Whether the time of a kernel can be believed. `kbench judge` says `no` if a row is `tampered`, `suspect` or
-        `same-ops`, or if all rows are `weak-check`, and `unknown` if the kernel was not timed. Each of these words has a
+        `same-ops`, or if all rows are `weak-check`, and `unknown` if the kernel has no time. Each of these words has a
         paragraph.""",
     "champion": """The best kernel so far, in the file that `kbench judge --champion` names. Two sessions screen a candidate: it
         has lost if it is less than 0.5 % faster. Fresh sessions with other inputs then confirm that it is better, and their

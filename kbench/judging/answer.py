@@ -37,9 +37,7 @@ ONLY_RANDOM_SHAPES = (
     "size that the config names, and keep no results between calls."
 )
 
-UNCLEAR = (
-    "In some cases the measurements do not tell which is faster: --set sessions=3 adds those of two more processes."
-)
+UNCLEAR = "In some cases the measurements do not tell which is faster: --set sessions=3 measures in two more processes."
 
 
 class Verdict(enum.StrEnum):
@@ -311,7 +309,7 @@ class JudgedProvider(CheckedProvider):
 
     trusted: bool | None
     """False if a sign of tampering was found, if it runs the same torch operators as the baseline, or if its checks show little
-    in every case (weak-check). Null if it was not timed."""
+    in every case (weak-check). Null if it has no time."""
     timed_cases: int
     """The number of cases of the config in which it has a time."""
     doubts: list[Doubt]
@@ -394,8 +392,11 @@ def _doubts(rows: Sequence[Row]) -> list[Doubt]:
 
 
 def _untimed(timed: Sequence[Row], checked: CheckedProvider) -> str:
+    if any(row.ms is not None for row in timed):
+        return ""
     if timed:
-        return CHECKED_REASON if all(row.status is Status.CHECKED for row in timed) else ""
+        checked_only = all(row.status is Status.CHECKED for row in timed)
+        return CHECKED_REASON if checked_only else "no time: it failed or declined in each case that was timed"
     if checked.failures:
         return "not timed: it is not right"
     if checked.left_out_cases:

@@ -92,7 +92,7 @@ def _trust(provider: JudgedProvider) -> Iterator[str]:
             if doubt.reason:
                 yield f"{doubt.flag.value} at {_sizes(doubt.case)}: {doubt.reason}"
     elif provider.trusted is None:
-        yield "unknown: it was not timed"
+        yield "unknown: it has no time"
     else:
         yield "no sign of tampering"
     harmless = [
@@ -141,7 +141,7 @@ def _against(against: BaselineSpeed, contest: Contest | None) -> Iterator[str]:
     low, high = against.interval
     if against.outcomes.get(Outcome.UNCLEAR) == cases and not low <= 1 <= high:
         # to rank providers asks for more than the interval has: see `Noise.at`
-        text += ", because two timings of the same code differ too much here to rank providers"
+        text += ", because two timings of the same code may differ by as much here"
     if cases > 1:
         pair = {"worst": against.worst, "best": against.best}
         text += "; " + ", ".join(f"{word} {case.speedup:.2f}x at {_sizes(case.case)}" for word, case in pair.items())

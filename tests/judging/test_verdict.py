@@ -78,15 +78,14 @@ def test_a_provider_that_fails_on_random_inputs_or_on_many_is_not_right_except_f
 
 
 def test_many_failures_are_counted_and_a_few_are_listed() -> None:
+    assert judged_rows([failed(1, "")]).untimed == "no time: it failed or declined in each case that was timed"
     provider = judged_rows([failed(1, f"input {number}") for number in range(8)])
     assert len(provider.failures) == 5 and provider.more_failures == 3
     assert "and on 3 more inputs" in verdict_on(provider)
 
 
 def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
-    rows = [
-        row(n, session=s, status=Status.UNSUPPORTED, reason="N is too long", ms=None) for n in (1, 2) for s in (0, 1)
-    ]
+    rows = [row(n, session=s, status=Status.UNSUPPORTED, reason="too long", ms=None) for n in (1, 2) for s in (0, 1)]
     assert [group.cases for group in judged_rows([*PART, *rows]).declined] == [2]
 
 
@@ -171,7 +170,7 @@ def test_a_provider_that_is_too_slow_fails_also_if_another_speed_up_is_not_known
 def test_a_clear_speed_up_is_unclear_where_the_same_code_differs_too_much_and_the_line_says_so() -> None:
     baseline = [replace(timed, speedup=1.0) for timed in other(13.0, 13.0)]
     repeats = [replace(timed, provider="repeat", role=Role.CONTROL, ms=17.0) for timed in baseline]
-    assert "unclear in 2 of 2 cases, because two timings of the same code differ" in judged([*baseline, *repeats])[1]
+    assert "unclear in 2 of 2 cases, because two timings of the same code may" in judged([*baseline, *repeats])[1]
 
 
 def test_without_any_baseline_no_speed_up_is_known() -> None:
