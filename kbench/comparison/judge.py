@@ -196,7 +196,8 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
 
 def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason]:
     """The judgement of a pair in which a side lacks a time in a session. A failure of the new side is `failed` unless
-    the old side failed too. It is also `failed` if the new side has no times at all and the old side has some."""
+    the old side failed too. It is also `failed` if the new side has no times at all and the old side has some. What was
+    checked without a time, as on a host, and is not checked any more, is `missing` too."""
     earlier, now = _outcome(old), _outcome(new)
     both = now if not earlier or earlier == now else f"{earlier}, now {now}" if now else earlier
     had_times, has_times = (side is not None and side.timed > 0 for side in (old, new))
@@ -208,8 +209,9 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason
         if failed_earlier and (has_times or not had_times):
             return Verdict.UNTIMED, because(Cause.FAILED_ON_BOTH_SIDES, outcome=both)
         return Verdict.FAILED, because(Cause.STATUS, outcome=now)
-    if had_times:
-        return Verdict.MISSING, because(Cause.STATUS, outcome=now or earlier)
+    was_checked, is_checked = (side is not None and side.status is Status.CHECKED for side in (old, new))
+    if had_times or (was_checked and not is_checked):
+        return Verdict.MISSING, because(Cause.STATUS, outcome=now or (earlier if had_times else ""))
     return Verdict.UNTIMED, because(Cause.STATUS, outcome=both)
 
 

@@ -43,7 +43,7 @@ class Verdict(enum.StrEnum):
         "!",
         """The old side has a time for this row, and the new side lacks one in at least one session: the row is absent, or
         its provider declined the case or could not run. Nothing failed, but the row is no longer measured in every session.
-        `--fail-on missing` makes this an error.""",
+        A row that was `checked` and now is not is `missing` too. `--fail-on missing` makes this an error.""",
     )
     SUSPECT = (
         "suspect",
