@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -113,7 +114,12 @@ def load_sources(sources: Sequence[Source], where: str = "") -> list[ResultsFile
             kept.append(replace(file, label=file.label or stem, note=note))
     if not kept:
         raise UsageError(chosen.nothing(files[0].whole))
-    labels = [file.label for file in kept]
-    if repeated := next((label for label in labels if labels.count(label) > 1), None):
-        raise UsageError(f"two files have the label {repeated!r}; give each its own label: old=a.csv new=b.csv")
+    check_labels(kept)
     return kept
+
+
+def check_labels(files: Iterable[ResultsFile]) -> None:
+    """Raises UsageError if two files have the same label."""
+    for label, count in Counter(file.label for file in files).items():
+        if label and count > 1:
+            raise UsageError(f"two files have the label {label}; give each its own label: old=a.csv new=b.csv")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kbench.analysis.files import ResultsFile, Source, read_file
+from kbench.analysis.files import ResultsFile, Source, check_labels, read_file
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
@@ -65,8 +65,7 @@ def _chosen(sources: Sequence[Source], where: str) -> tuple[ResultsFile, Results
             f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
         )
     old, new = map(read_file, sources)
-    if old.label and old.label == new.label:
-        raise UsageError(f"two files have the label {old.label}; give each its own label: old=a.csv new=b.csv")
+    check_labels([old, new])
     if (chosen := RowFilter.parse(where)).terms:
         old, new = replace(old, where=chosen), replace(new, where=chosen)
         if not old.results.provider_rows and not new.results.provider_rows:

@@ -37,7 +37,7 @@ class GaugeKey(NamedTuple):
     alike: tuple[str, ...] = ()
 
 
-def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Collection[str] = ()) -> dict[str, Drift]:
+def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Collection[str]) -> dict[str, Drift]:
     """The drift between the rows of two files, over the gauges that both have: for each device if `device` is one of the
     axes that identify a case, otherwise for the device "".
 

@@ -250,7 +250,7 @@ def results_file(path: Path) -> Path:
         return path
     files = _results_files(path)
     if len(files) > 1:
-        names = ", ".join(str(file) for file in sorted(files))
+        names = list_words(sorted(map(str, files)), 4)
         raise ResultsError(f"{path}: is a folder with {len(files)} results files; name one of them: {names}")
     return files[0]
 

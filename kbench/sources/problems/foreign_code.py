@@ -6,8 +6,7 @@ import builtins
 import itertools
 import linecache
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,8 +36,10 @@ def run_text(text: str, name: str, module: ModuleType | None = None) -> ModuleTy
         raise SourceFault(f"{name}:{error.lineno}:{error.offset}", f"not Python: {error.msg}") from None
     except ValueError as error:  # a null byte, before Python 3.12
         raise SourceFault(name, f"not Python: {error}") from None
-    with blamed(name, "the code"):
+    try:
         exec(code, vars(module))  # in a worker, which may run other people's code
+    except BaseException as error:  # noqa: BLE001  it may raise anything, SystemExit included
+        raise fault_of(error, name, "the code") from None
     return module
 
 
@@ -59,18 +60,14 @@ def function_of(module: ModuleType, name: str, file: str) -> Callable[..., Any]:
     return checked
 
 
-@contextmanager
-def blamed(file: str, subject: str) -> Iterator[None]:
-    """Turn whatever other people's code raises inside into a SourceFault at the line that raised it. The place is the file if a
-    library raised it, and no line of the problem."""
-    try:
-        yield
-    except SourceFault:
-        raise
-    except BaseException as error:  # other people's code may raise anything, SystemExit included
-        where = location(error, file)
-        text = f"{subject} raised {type(error).__name__}: {message(error)}"
-        raise SourceFault(file if in_library(where) else where, text) from error
+def fault_of(error: BaseException, file: str, subject: str) -> SourceFault:
+    """What other people's code has raised, with the line that raised it. The place is the file if a library raised it, and no
+    line of the problem."""
+    if isinstance(error, SourceFault):
+        return error
+    where = location(error, file)
+    text = f"{subject} raised {type(error).__name__}: {message(error)}"
+    return SourceFault(file if in_library(where) else where, text)
 
 
 class SolutionModules:

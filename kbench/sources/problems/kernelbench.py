@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from kbench.contract.tensor import total_bytes
 from kbench.files import source_text
 from kbench.results.case import Case
 from kbench.sources import SourceFault, model_files, model_solutions
-from kbench.sources.problems.foreign_code import blamed, function_of, run_file
+from kbench.sources.problems.foreign_code import fault_of, function_of, run_file
 from kbench.sources.problems.inputs import DrawnTogether, seeded
 from kbench.sources.problems.reference import (
     REFERENCE,
@@ -122,11 +123,12 @@ class Problem:
     def traced(self) -> tuple[dict[str, Any], list[Tensor]]:
         """The inputs and the outputs of a call, without memory if the model does not look at values. An input that is no tensor
         is a constant argument."""
-        try:
+        with suppress(Exception, SystemExit):  # it looks at values, or has a fault: the call with values says so
             return self._trace(torch.device("meta"))
-        except (Exception, SystemExit):  # noqa: BLE001  it looks at values, or has a fault: the call with values says so
-            with blamed(str(self.file), "the model"):
-                return self._trace(torch.device("cpu"))
+        try:
+            return self._trace(torch.device("cpu"))
+        except BaseException as error:  # noqa: BLE001  it may raise anything, SystemExit included
+            raise fault_of(error, str(self.file), "the model") from None
 
     def _trace(self, device: torch.device) -> tuple[dict[str, Any], list[Tensor]]:
         model = self.instance(self.module.Model, "float32", device)
