@@ -131,8 +131,8 @@ class Config:
             for name, node in change.section("sweep").items():
                 words = node.plain if isinstance(node.value, list) else [node.plain]
                 chosen = [point for point in points if point.get(name) in words]
-                if name in catalog.operators[operator].choices and len(chosen) == len(words):  # they keep their sizes
-                    points = chosen
+                if name in catalog.operators[operator].choices and len(chosen) == len(words):
+                    points = chosen  # a word of a choice selects a point, with its sizes
                     changes.remove(change)
         content = {"operator": operator, "sweep": points, "providers": list(catalog.providers(operator))}
         path, text, document = _written_out(content)
@@ -241,7 +241,7 @@ def _written_out(content: Mapping[str, Any]) -> tuple[Path, str, Node]:
     return path, yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True), document
 
 
-def measure_settings(sets: Sequence[str], sessions: int | None = None) -> Measure:
+def measure_settings(sets: Sequence[str], sessions: int | None) -> Measure:
     """The section `measure` that `--set` and `--sessions` make, for a script, which has no config. Raises ConfigError, also for
     a `--set` of anything else."""
     changes, issues = _changes(sets, sessions)

@@ -110,7 +110,7 @@ class Plan:
             return []
         return [case for case in self.cases if info.needed_bytes(case) > limit]
 
-    def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
+    def estimate_s(self, devices: int, *, spread: bool) -> float:
         """Expected seconds to measure all tasks on this number of devices, without compilation and Triton's interpreter. All
         sessions of a case share a device unless `spread`."""
         measure = self.measure

@@ -37,7 +37,7 @@ def env_id(machine: Machine) -> str:
     return digest(kind | {"variables": variables})
 
 
-def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock] = ()) -> Environment:
+def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock]) -> Environment:
     """The content of a new environment file. For `scope` see Executor."""
     catalog, source = plan.catalog, {"source": plan.source} if plan.source else {}
     places = {entry.provider: plan.info.providers[entry.provider].place for entry in plan.configurations}

@@ -152,9 +152,9 @@ class WorkerSupervisor:
                 raise ConfigError.at(answer.where, answer.message)
 
     def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
-        """Yield a row per configuration and edge input, or for random inputs alone. A configuration that kills the worker on
+        """Yield a row per configuration and edge input, or for random inputs alone. A configuration that ends the worker on
         an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried. An
-        edge input on which the reference kills it is left out.
+        edge input on which the reference ends the worker is left out.
 
         Raises ConfigError when a function of the operator fails on random inputs, and WorkerFailed."""
         edges = () if without_edges else self.ready(task).catalog.operators[task.case.operator].edges[task.case.mode]

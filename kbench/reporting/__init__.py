@@ -25,26 +25,19 @@ from kbench.text.printable import printable
 from kbench.version import __version__
 
 
-def write_report(
-    files: Sequence[Source],
-    out: Path | str = "report.html",
-    *,
-    baseline: Source | None = None,
-    where: str = "",
-    title: str = "",
-) -> Path:
+def write_report(files: Sequence[Source], out: Path | str, *, baseline: Source | None, where: str, title: str) -> Path:
     """Write a page on results files and return its path. `baseline` is a results file to compare the others with, and `where`
     chooses rows. Raises UsageError for wrong choices, ResultsError where a file cannot be read, compared or written."""
     return _write(content(files, baseline=baseline, where=where, title=title), Path(out))
 
 
-def write_history_report(folder: Path, out: Path | str = "report.html", *, where: str = "", title: str = "") -> Path:
+def write_history_report(folder: Path, out: Path, *, where: str, title: str) -> Path:
     """Write a page on a history (see kbench/history) and return its path. Raises as `write_report` does."""
     from kbench.history.report import HistoryOptions, check_history  # scipy, which this needs, is slow to import
     from kbench.reporting.history_content import history_content
 
     report = check_history(folder, HistoryOptions(where, everything=True))
-    return _write(history_content(report, title), Path(out))
+    return _write(history_content(report, title), out)
 
 
 def _write(page: dict[str, Any], path: Path) -> Path:

@@ -27,7 +27,7 @@ METHOD = (
 )
 
 
-def history_content(report: HistoryReport, title: str = "") -> dict[str, Any]:
+def history_content(report: HistoryReport, title: str) -> dict[str, Any]:
     """The content of a page. `report` has all changes, recent or not."""
     changes = list(reversed(report.changes))
     counts = Counter(change.kind for change in changes)
