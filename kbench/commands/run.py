@@ -174,13 +174,12 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
         announce(plan, executor.places)
         if dry_run:
             print_plan(plan, executor.places, spread=options.spread)
-        result = None if dry_run else execute(executor, plan, options, terminal.note)
-    if result:
-        print_results(result)
-        if result.interrupted:
-            words = [word for word in command_line() if word not in ("--append", "--resume")]
-            terminal.note(f"continue with: {shlex.join([*words, '--resume'])}")
-            return result.exit_status
-        if plots:
-            draw(result)
-    return result.exit_status if result else ExitStatus.OK
+            return ExitStatus.OK
+        result = execute(executor, plan, options, terminal.note)
+    print_results(result)
+    if result.interrupted:
+        words = [word for word in command_line() if word not in ("--append", "--resume")]
+        terminal.note(f"continue with: {shlex.join([*words, '--resume'])}")
+    elif plots:
+        draw(result)
+    return result.exit_status

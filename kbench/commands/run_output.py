@@ -27,7 +27,7 @@ def announce(plan: Plan, places: Sequence[str]) -> None:
     """Say what is measured or checked, and where."""
     if plan.path.parent == builtin.folder():
         terminal.note(f"the built-in config {plan.path.stem}: {plan.path}")
-    side_by_side = f": {list_words(places)}" if places != ("",) else ""
+    side_by_side = f": {list_words(places)}" if places else ""
     terminal.note(f"{plan.operator} on {plan.catalog.device.name}{side_by_side}")
     if plan.interpreted:
         terminal.note(f"{', '.join(plan.interpreted)}: {ONLY_CHECKED}")
@@ -35,7 +35,6 @@ def announce(plan: Plan, places: Sequence[str]) -> None:
 
 def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
-    several = places != ("",)
     columns = {name: [str(case.axes[name]) for case in plan.cases] for name in plan.info.columns}
     columns["dtype"] = [case.dtype for case in plan.cases]
     if plan.models:
@@ -45,7 +44,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     if plan.info.inputs:  # a script declares no tensors
         columns["MB per call"] = [f"{plan.info.tensor_bytes(case) / 1e6:.1f}" for case in plan.cases]
         columns["MB needed"] = [f"{plan.info.needed_bytes(case) / 1e6:.1f}" for case in plan.cases]
-    if several:
+    if places:
         columns["expected on"] = [places[number % len(places)] for number in range(len(plan.cases))]
     rows = list(zip(*columns.values(), strict=True))
     terminal.print_table(list(columns), rows)
@@ -62,7 +61,7 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         will = f"will be {ONLY_CHECKED}" if configuration.name in plan.interpreted else "will run"
         print(f"{configuration.name}{suffix}: {f'cannot run: {reason}' if reason else will}")
     measure = plan.measure
-    expected = duration(plan.estimate_s(len(places), spread=spread))
+    expected = duration(plan.estimate_s(len(places) or 1, spread=spread))
     providers = {configuration.provider for configuration in plan.runnable}
     counts = (
         plural(len(plan.cases), "case"),
@@ -72,7 +71,8 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     )
     size = " x ".join(counts)
     without = "compilation and Triton's interpreter" if plan.interpreted else "compilation"
-    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, {without} not included")
+    where = f" on {plural(len(places), 'device')}" if places else ""
+    print(f"{size}{where}: about {expected}, {without} not included")
 
 
 def print_results(result: RunResult) -> None:

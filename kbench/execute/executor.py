@@ -26,7 +26,7 @@ class Finished:
     device   the device that they were measured on
     machine  the machine of that device
     calls    what calls of the rows launch
-    place    name of the device among the executor's places; empty for an executor with only one
+    place    name of the device among the executor's places; empty for an executor without any
     """
 
     task: Task
@@ -53,7 +53,7 @@ class Executor(Protocol):
     scope    where the rows of one file may come from: one `device`, one `host`, or a `cluster`
     catalog  the catalog that the plan is made from
     devices  devices to lock against other runs on this host
-    places   names of the places that measure at the same time, for progress and messages
+    places   names of the devices or workers that measure at the same time, for messages; none if it measures on one device
     """
 
     scope: str

@@ -60,7 +60,7 @@ class WorkerSupervisor:
     """
 
     scope = "device"
-    places = ("",)
+    places = ()
 
     def __init__(
         self,

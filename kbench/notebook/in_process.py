@@ -51,7 +51,7 @@ class InProcess:
     """Measures tasks on the current device, one after another. `functions` are providers of the operator until `stop`."""
 
     scope = "device"
-    places = ("",)
+    places = ()
 
     def __init__(self, plugins: Sequence[str], operator: str, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._threads, self._variables = torch.get_num_threads(), dict(os.environ)
