@@ -21,7 +21,7 @@ from kbench.results.vocabulary import CHECKED_REASON, EdgeInput, Flag, Status
 from kbench.why.reasons import Reason
 
 TIMING = "timing"
-"""Stands for an input where a provider failed when it was measured."""
+"""The input of a failure that happened while a provider was timed."""
 
 DISTRUSTED = (Flag.SUSPECT, Flag.SAME_OPS)
 """The flags of a provider that cannot be trusted: it is faster than it can be, or no kernel of its own."""

@@ -18,8 +18,8 @@ from kbench.results.vocabulary import Flag, Role
 
 GAIN_CASES, DRAWN_CASES = 2, 2
 """In how many cases the times are held against the other clock: those where a candidate claims the largest speed-up, and
-others, which nobody knows before it runs. Of a dozen cases, four drawn ones miss a false one twice in three times. Of the cases
-that a baseline is said to decline, as many are drawn, and it is tried there."""
+others, which nobody knows before it runs. Four cases that are drawn from a dozen miss a single false one two times in three. As
+many are drawn from the cases that a baseline is said to decline, and it is tried there."""
 
 CLAIM_FACTOR, HOST_CLAIM_FACTOR = 2.0, 5.0
 """A call of a candidate may take this many times as long as is claimed, and one of a baseline may be claimed to take this many

@@ -19,8 +19,8 @@ from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest,
 from kbench.results.row import Row
 
 HOST_BYTES, DEVICE_BYTES, DEVICE_SHARE = 2**26, 2**30, 16
-"""The most bytes of inputs and outputs of a case that is judged apart, on a host and on a device, and the most of the device's
-memory. All random shapes have fewer, but for that beyond 2^31 elements."""
+"""A case is judged apart if its inputs and outputs have at most so many bytes on a host or a device, and at most this part (a
+sixteenth) of the memory of the device. All random shapes have fewer, except for the one beyond 2^31 elements."""
 
 NEEDED_BYTES = 2**30
 """The memory that each process has to find: for inputs, outputs, copies, and expected values in float64 of a random shape."""

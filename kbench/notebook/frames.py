@@ -33,8 +33,8 @@ def sources_of(arguments: Sequence[ResultsSource | Mapping[str, ResultsSource]])
             path = Path(str(argument.attrs.get("path", "frame.csv")))
             name = _unique(label or path.stem, names)
             names.add(name)
-            known = read_environment(path) if "path" in argument.attrs else (Environment(), "")
-            sources.append(ResultsFile(name, replace(_results(argument, name), path=path), *known))
+            environment = read_environment(path) if "path" in argument.attrs else (Environment(), "")
+            sources.append(ResultsFile(name, replace(_results(argument, name), path=path), *environment))
         else:
             sources.append(f"{label}={argument}" if label else argument)
     return sources
