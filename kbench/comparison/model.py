@@ -465,9 +465,10 @@ class Comparison:
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
         asks_for_times = not failing or not OF_TIMES.isdisjoint(failing)
-        # a gate that asks for no times needs an outcome only: `fixed` is one without a ratio
+        # a gate that asks for no times needs an outcome only: `fixed` is one without a ratio, and so is a check
         silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
-        any_outcome = any(row.old and row.new and row.verdict not in silent for row in self.rows)
+        pairs = ((row.new, row.verdict) for row in self.rows if row.old)
+        any_outcome = any(new and (new.status is Status.CHECKED or verdict not in silent) for new, verdict in pairs)
         if not (self.comparable if asks_for_times else any_outcome):
             reason = "no row has a plausible value in every session on both sides; the table says why"
             if Verdict.INCOMPARABLE in counts:

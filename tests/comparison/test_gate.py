@@ -32,6 +32,7 @@ def test_what_cannot_be_compared_is_undecided_and_the_gate_says_why(write: Write
 def test_rows_without_a_ratio_pass_no_gate_that_asks_for_times(write: Write) -> None:
     timed = write("timed", [row(1), row(2)])
     crashed = write("crashed", [failed(1, status="crashed"), failed(2, status="crashed")])
+    checked = write("checked", [failed(1, status="checked")])
     assert not compare_results(timed, crashed).comparable
     for old, new, fail_on, outcome in (
         (timed, crashed, "", "undecided"),
@@ -43,6 +44,8 @@ def test_rows_without_a_ratio_pass_no_gate_that_asks_for_times(write: Write) -> 
         (crashed, timed, "slower,failed", "undecided"),
         (crashed, timed, "missing,failed", "passed"),
         (crashed, crashed, "failed", "undecided"),
+        (checked, checked, "missing,failed", "passed"),
+        (checked, checked, "slower,failed", "undecided"),
         (timed, write("mixed", [row(1, 0.5), failed(2)]), "slower", "passed"),
         (timed, write("suspect", [row(1, flags=("suspect",))]), "slower", "undecided"),
     ):
