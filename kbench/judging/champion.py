@@ -107,8 +107,7 @@ class Stage:
     `of_rounds` is the half width of the interval of the last one, from its rounds. `run` measures a session."""
 
     run: Run
-    folder: Path
-    name: str
+    csv: Path
     candidate: str
     champion: str
     note: Note
@@ -116,14 +115,10 @@ class Stage:
     gains: list[float] = field(default_factory=list)
     of_rounds: float = 0.0
 
-    @property
-    def csv(self) -> Path:
-        return self.folder / f"{self.name}.csv"
-
     def measure(self) -> bool:
         """Add a session. Returns False if the candidate has failed or cannot be trusted in a case, or if no case has a time of
         both that counts. Raises KeyboardInterrupt after Ctrl-C."""
-        options = RunOptions(self.folder, name=self.name, continuing="append" if self.rows else None)
+        options = RunOptions(self.csv.parent, name=self.csv.stem, continuing="append" if self.rows else None)
         result = self.run(options)
         self.rows = result.rows
         if result.interrupted:
@@ -139,7 +134,7 @@ class Stage:
             pairs = [analysis.compare_pair(key, self.champion, self.candidate) for key in both]
             self.gains.append(fmean(-math.log(pair.ratio) for pair in pairs))
             self.of_rounds = fmean(pair.half_width for pair in pairs)
-            self.note(f"{self.name}, session {session}: {math.exp(self.gains[-1]):.3f}x as fast as {self.champion}")
+            self.note(f"{self.csv.stem}, session {session}: {math.exp(self.gains[-1]):.3f}x as fast as {self.champion}")
         return bool(both)
 
 
@@ -155,7 +150,7 @@ def contend(
         number = 1 + max((int(match[1]) for match in matches), default=0)
         alpha = level(1 + sum(match[2] == "confirm" for match in matches))
         screen, confirmation = (
-            Stage(run, folder, f"{number:04}-{stage}", candidate, champion, note)
+            Stage(run, folder / f"{number:04}-{stage}.csv", candidate, champion, note)
             for run, stage in zip(runs, ("screen", "confirm"), strict=True)
         )
         decision = Decision.GO_ON

@@ -115,13 +115,13 @@ def _answer(
     providers = []
     for name in entrants.judged:
         speeds = [speed for other in entrants.baselines if (speed := against(analysis, plan.info, name, other))]
-        lacking = [gaps(analysis, name, other, named=entrants.baselines_named) for other in entrants.baselines]
+        named = entrants.baselines_named
         rows = [row for row in timed.rows if row.role == Role.PROVIDER and row.configuration_name == name]
         verdict = judged(
             name,
             [*checks.of(name), *rows],
             baselines=speeds,
-            not_compared=[gap for of_baseline in lacking for gap in of_baseline],
+            not_compared=[gap for other in entrants.baselines for gap in gaps(analysis, name, other, named=named)],
             profile=profile_of(name, timed.rows, speeds, timed.csv),
         )
         providers.append(verdict)

@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
 from kbench.contract.sizes import SizeError
 from kbench.protocol import OperatorInfo
@@ -44,7 +43,7 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], number: int, *, seed:
     """Up to `number` different cases. Dtypes, scalars, choices and modes are those of `cases`."""
     generator = random.Random(f"{seed}/shapes")
     largest_bytes, largest_size = (DEVICE_BYTES, DEVICE_SIZE) if accelerated else (HOST_BYTES, HOST_SIZE)
-    drawn: dict[Any, Case] = {}
+    drawn: dict[Case, None] = {}  # a set in the order of drawing
     for _ in range(number * ATTEMPTS if info.axes else 0):
         if len(drawn) == number:
             break
@@ -54,8 +53,8 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], number: int, *, seed:
             sizes = dict.fromkeys(info.axes, _draw_size(generator, largest_size))
         case = replace(like, axes={**like.axes, **sizes})
         if 0 < _bytes(info, case) <= largest_bytes:
-            drawn.setdefault(case, case)
-    return list(drawn.values())
+            drawn[case] = None
+    return list(drawn)
 
 
 def _draw_size(generator: random.Random, largest: int) -> int:
