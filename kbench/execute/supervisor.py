@@ -158,15 +158,19 @@ class WorkerSupervisor:
 
         Raises ConfigError when a function of the operator fails on random inputs, and WorkerFailed."""
         edges = () if without_edges else self.ready(task).catalog.operators[task.case.operator].edges[task.case.mode]
-        rows: dict[tuple[str, str], Row] = {}  # by configuration and edge input
-        left_out: list[tuple[str, str]] = []
+        finished = set[tuple[str, str]]()  # configurations and edge inputs
+        declined = set[str]()
         unblamed = 0
-        while left := [tried for tried in task.configurations if self._is_checked(tried, task, rows)]:
-            some = replace(task, configurations=tuple(left))
+        while left := [
+            tried for tried in task.configurations if tried.name not in declined and not self._not_tried(tried, task)
+        ]:
+            request = CheckRequest(replace(task, configurations=tuple(left)), tuple(finished), without_edges)
             try:
-                for event in self._answers(CheckRequest(some, (*rows, *left_out), without_edges), listener):
+                for event in self._answers(request, listener):
                     for row in event.rows if isinstance(event, Rows) else ():
-                        rows[row.configuration_name, row.edge] = row
+                        finished.add((row.configuration_name, row.edge))
+                        if row.edge == RANDOM and row.status.declined:
+                            declined.add(row.configuration_name)
                         self._deaths.pop(row.configuration_name, None)
                         yield row
                 break
@@ -176,29 +180,26 @@ class WorkerSupervisor:
                     unblamed += 1
                     if unblamed == MOST_UNBLAMED:
                         raise
-                elif lost.step.step == COMPUTE:
-                    self._leave_out(task, lost.step.edge, lost, listener)
-                    left_out += [(tried.name, lost.step.edge) for tried in left]
-                else:
-                    guilty, edge = left[lost.step.index], lost.step.edge
-                    if (guilty.name, edge) in rows:
-                        raise  # not caused by an edge input: it would happen again and again
-                    self._deaths[guilty.name].append((f"{edge} of {task.case.label}", lost))
-                    row = make_failed_row(task, guilty, lost.status, lost.reason, edge=edge)
-                    rows[guilty.name, edge] = row
-                    yield row
+                    continue
+                edge = lost.step.edge
+                if lost.step.step == COMPUTE:
+                    what = f"the reference on {edge} inputs: {lost.reason}"
+                    if edge == RANDOM:
+                        raise ConfigError.at(f"operator {task.case.operator}", what) from None
+                    listener.note(f"{task.case.label}: left out {what}")
+                    finished |= {(tried.name, edge) for tried in left}
+                    continue
+                guilty = left[lost.step.index]
+                if (guilty.name, edge) in finished:
+                    raise  # not caused by an edge input: it would happen again and again
+                self._deaths[guilty.name].append((f"{edge} of {task.case.label}", lost))
+                finished.add((guilty.name, edge))
+                yield make_failed_row(task, guilty, lost.status, lost.reason, edge=edge)
         for tried in task.configurations:
             if not_tried := self._not_tried(tried, task):
                 for edge in (RANDOM, *edges):
-                    if (tried.name, edge) not in rows:
+                    if (tried.name, edge) not in finished:
                         yield replace(not_tried, edge=edge)
-
-    def _leave_out(self, task: Task, edge: str, lost: WorkerFailed, listener: Listener) -> None:
-        """Say that inputs on which the reference has ended the worker are left out. Raises ConfigError for random inputs."""
-        what = f"the reference on {edge} inputs: {lost.reason}"
-        if edge == RANDOM:
-            raise ConfigError.at(f"operator {task.case.operator}", what) from None
-        listener.note(f"{task.case.label}: left out {what}")
 
     def read_clock(self, request: ClockRequest, listener: Listener) -> ClockReading:
         """What the clock of this worker says of a configuration that runs in the worker of the candidates, or here."""
@@ -254,12 +255,6 @@ class WorkerSupervisor:
             delivered = replace(delivered, reason="without a reason")
         return delivered
 
-    def _is_checked(self, configuration: Configuration, task: Task, rows: Mapping[tuple[str, str], Row]) -> bool:
-        """Whether there may be further rows of a configuration: it has not declined random inputs, and is tried again."""
-        random = rows.get((configuration.name, RANDOM))
-        declined = random is not None and random.status.declined
-        return not declined and not self._not_tried(configuration, task)
-
     def _not_tried(self, configuration: Configuration, task: Task) -> Row | None:
         """The row of a configuration that is not tried again; None if it is."""
         deaths = self._deaths[configuration.name][-MOST_DEATHS:]
@@ -292,10 +287,7 @@ class WorkerSupervisor:
 
     def _rows(self, task: Task, listener: Listener) -> tuple[list[Row], list[CallRecorded]]:
         """One row per configuration, then the controls; and what their calls launch."""
-        failed: dict[str, Row] = {}
-        for configuration in task.configurations:
-            if row := self._not_tried(configuration, task):
-                failed[configuration.name] = row
+        failed = {tried.name: row for tried in task.configurations if (row := self._not_tried(tried, task))}
         rows, calls = list[Row](), list[CallRecorded]()
         unblamed, stateful = 0, False
         while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
