@@ -95,25 +95,34 @@ def read_file(source: Source) -> ResultsFile:
     return ResultsFile(label, read_results(path), *read_environment(path))
 
 
+def read_files(sources: Sequence[Source], where: str) -> list[ResultsFile]:
+    """The files with the rows that `where` chooses; "" chooses all. Raises UsageError if it chooses no row of a provider in any
+    file, and ResultsError if a file cannot be read."""
+    files, chosen = [read_file(source) for source in sources], RowFilter.parse(where)
+    if not chosen.terms:
+        return files
+    files = [replace(file, where=chosen) for file in files]
+    if not any(file.results.provider_rows for file in files):
+        raise UsageError(chosen.nothing(files[0].whole))
+    return files
+
+
 def load_sources(sources: Sequence[Source], where: str = "") -> list[ResultsFile]:
     """The files, with the stem of the path for a label where the user gave none. `where` chooses rows.
 
-    A file in which `where` chooses no row of a provider is left out. Raises UsageError if no file is left, or if two labels
-    are equal; ResultsError if a file cannot be read.
+    A file in which `where` chooses no row of a provider is left out. Raises as `read_files` does, and UsageError if two labels
+    are equal.
     """
     if not sources:
         raise ResultsError("no results file was given; name a CSV")
-    chosen = RowFilter.parse(where)
-    files = [replace(read_file(source), where=chosen) for source in sources]
+    files = read_files(sources, where)
     stems = [file.path.stem for file in files]
     kept = []
     for file in files:
         stem = file.path.stem if stems.count(file.path.stem) == 1 else f"{file.path.parent.name}/{file.path.stem}"
         note = file.note if environment_path(file.path).exists() else ""
-        if not chosen.terms or file.results.provider_rows:
+        if not file.where.terms or file.results.provider_rows:
             kept.append(replace(file, label=file.label or stem, note=note))
-    if not kept:
-        raise UsageError(chosen.nothing(files[0].whole))
     check_labels(kept)
     return kept
 

@@ -6,9 +6,8 @@ Rows are joined by operator, case and provider, never by their position in the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from kbench.analysis.files import ResultsFile, Source, check_labels, read_file
+from kbench.analysis.files import ResultsFile, Source, check_labels, read_files
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment import differences, unknown_names
 from kbench.comparison.judge import judge_pairs
@@ -16,7 +15,6 @@ from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side
 from kbench.errors import ResultsError, UsageError
 from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
-from kbench.results.row_filter import RowFilter
 from kbench.text.words import list_words, plural
 
 DEFAULT_OPTIONS = CompareOptions()
@@ -27,7 +25,12 @@ def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS)
 
     Raises UsageError and ResultsError.
     """
-    old, new = files = _chosen(sources, options.where)
+    if len(sources) != 2:
+        raise UsageError(
+            f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
+        )
+    old, new = files = read_files(sources, options.where)
+    check_labels(files)
     labels = old.label or str(old.path), new.label or str(new.path)
     axes, ignored_axes = _axes_in_common(old, new)
     of_old, of_new = (_sides(file.results, axes, options.metric) for file in files)
@@ -56,21 +59,6 @@ def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS)
         notes=tuple(dict.fromkeys(filter(None, notes))),
         places=new.environment.places,
     )
-
-
-def _chosen(sources: Sequence[Source], where: str) -> tuple[ResultsFile, ResultsFile]:
-    """Two files with the rows to compare. Raises UsageError for another number of files, and if no file has any row."""
-    if len(sources) != 2:
-        raise UsageError(
-            f"a comparison has two files, an old and a new one, but got {len(sources)}; give OLD.csv NEW.csv"
-        )
-    old, new = map(read_file, sources)
-    check_labels([old, new])
-    if (chosen := RowFilter.parse(where)).terms:
-        old, new = replace(old, where=chosen), replace(new, where=chosen)
-        if not old.results.provider_rows and not new.results.provider_rows:
-            raise UsageError(chosen.nothing(old.whole))
-    return old, new
 
 
 # ---- how rows are joined
