@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,6 @@ class ProgramRun:
     a file of their own. A file and its environment file are made when there is a first row. `entries` go into the environment
     files.
 
-    results      one for each plot, and one for the calls of do_bench outside of all plots
     code         its exit code; if a signal has ended it, that with a minus
     interrupted  by Ctrl-C or a signal
     fault        what was wrong with a script
@@ -97,13 +97,17 @@ class ProgramRun:
 
     def __init__(self, name: str, out: Path, note: Note, entries: Mapping[str, Any] | None = None) -> None:
         self.name, self.note = name, note
-        self.results: list[RunResult] = []
         self.code, self.interrupted = 0, False
         self.fault: Fault | None = None
         self.session: int | None = None
         self._out, self._entries = out, dict(entries or {})
-        self._writers: dict[tuple[object, ...], tuple[Writer, RunResult]] = {}
+        self._files: dict[tuple[object, ...], tuple[Writer, RunResult]] = {}  # by plot and axes
         check_writable(out / f"{name}.csv")
+
+    @property
+    def results(self) -> list[RunResult]:
+        """One for each plot, and one for the calls of do_bench outside of all plots."""
+        return [result for _, result in self._files.values()]
 
     @property
     def rows(self) -> list[Row]:
@@ -123,28 +127,23 @@ class ProgramRun:
         """Write the rows of a case, which this process has measured. `baseline` is a name."""
         operator, axes = rows[0].case.operator, rows[0].case.axes
         key = operator, *((name, type(value)) for name, value in axes.items())
-        if key not in self._writers:
+        if key not in self._files:
             path = self._free_path(operator)
             writer = Writer(path, tuple(axes)).begin()
             writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
             writer.write_environment(describe_command(process.machine, self._out, **entries))
-            result = RunResult(path, moved=writer.moved, baseline=baseline or None)
-            self._writers[key] = writer, result
-            self.results.append(result)
-        writer, result = self._writers[key]
+            self._files[key] = writer, RunResult(path, moved=writer.moved, baseline=baseline or None)
+        writer, result = self._files[key]
         named = [replace(row, session=process.session, env_id=writer.add_machine(process.machine)) for row in rows]
         writer.write(named)
         result.rows += named
 
     def _free_path(self, operator: str) -> Path:
         """A file that has no other rows of this program: `softmax.csv`, `softmax-2.csv`."""
-        paths, number = {result.csv for result in self.results}, 1
-        path = self._out / f"{operator}.csv"
-        while path in paths:
-            number += 1
-            path = self._out / f"{operator}-{number}.csv"
-        return path
+        paths = {result.csv for result in self.results}
+        names = (operator if number == 1 else f"{operator}-{number}" for number in count(1))
+        return next(path for name in names if (path := self._out / f"{name}.csv") not in paths)
 
     def note_clocks(self, program: Path | None) -> None:
         """Say where a program that ran to its end and measured nothing reads a clock: it may time calls by hand."""
@@ -156,7 +155,7 @@ class ProgramRun:
             )
 
     def finish(self) -> None:
-        for writer, _ in self._writers.values():
+        for writer, _ in self._files.values():
             writer.finish(interrupted=self.interrupted)
 
 
