@@ -34,14 +34,13 @@ def list_providers(
     if operator is not None and operator not in operators:
         advice = "" if plugin else " (an operator of your own needs --plugin)"
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}{advice}")
+    listed = {name: described for name, described in operators.items() if operator in (None, name)}
     rows = [
         [name, provider, _can_run(info), _params(info.parameters)]
-        for name, described in operators.items()
+        for name, described in listed.items()
         for provider, info in described.providers.items()
-        if operator in (None, name)
     ]
     print(f"{catalog.device.name} ({catalog.device.type})")
-    listed = {name: described for name, described in operators.items() if operator in (None, name)}
     operators_table = _operator_table(listed)
     terminal.print_table(operators_table.header, operators_table.rows)
     print()

@@ -128,6 +128,30 @@ def test_plot_and_report_return_the_paths_of_what_they_write(results: Path, fold
     assert page == folder / "page.html" and "Two softmaxes" in page.read_text()
 
 
+PROBLEM = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+def get_inputs():
+    return [torch.rand(16, 16)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_run_takes_a_problem_of_another_benchmark_but_no_functions_beside_it(folder: Path) -> None:
+    problem = folder / "problem.py"
+    problem.write_text(PROBLEM)
+    with pytest.raises(kb.KbenchError, match=r"problem\.py: functions can be measured with a config only"):
+        kb.run(problem, [mine])
+    rows = kb.run(problem, sets=["rounds=1", "warmup_ms=1", "rep_ms=2"], out=folder / "results")
+    assert {*rows.provider} == {"reference", "copy", "empty", "repeat"} and rows.ms.notna().all()
+
+
 def test_an_error_has_a_public_type_and_names_the_mistake() -> None:
     calls: list[tuple[Callable[[], object], type[Exception], tuple[str, ...]]] = [
         (lambda: kb.run({**CONFIG, "measure": {"roundz": 5}}), kb.ConfigError, ("roundz", "rounds", "measure")),
