@@ -17,7 +17,10 @@ MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts results version",
     "__main__": "cli interrupts",
     "analysis": "errors results text",
-    "api": "comparison config errors execute notebook plotting reporting results text",
+    "api": (
+        "analysis comparison config contract errors execute measure measure/correctness measure/launches "
+        "measure/machine measure/tampering plotting plugins protocol reporting results text"
+    ),
     "cli": "commands errors execute interrupts text version",
     "clocks": "errors nvml protocol results",
     "commands": (
@@ -54,10 +57,6 @@ MAY_IMPORT = {
     "measure/scripts/at_start": "measure/scripts",
     "measure/tampering": "contract measure/machine text",
     "measure/timing": "contract measure/machine results text",
-    "notebook": (
-        "analysis comparison contract errors execute measure measure/correctness "
-        "measure/launches measure/machine measure/tampering plugins protocol results"
-    ),
     "nvml": "",
     "operators": "contract kernels kernels/norms results",
     "plotting": "analysis comparison errors files history results text",

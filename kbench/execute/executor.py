@@ -1,7 +1,7 @@
 """The interface of executors. An executor takes the tasks of a plan and yields finished ones, in any order.
 
 A `WorkerSupervisor` measures on one device, `Devices` on several devices of this host, `Cluster` on those of other hosts, and
-`InProcess` of notebook/ in the caller's process. `prepare` chooses one, and `run` writes down what it yields.
+`InProcess` of api/ in the caller's process. `prepare` chooses one, and `run` writes down what it yields.
 """
 
 from __future__ import annotations

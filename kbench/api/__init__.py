@@ -1,4 +1,5 @@
-"""The Python API: the commands as functions. They take paths, mappings, frames and Python functions.
+"""The Python API: the commands as functions. They take paths, mappings, `frames`, and Python functions, which are measured
+`in_process`. `views` are what a notebook displays.
 
 Each function imports what it needs, so that a plug-in's `import kbench` stays cheap.
 """
@@ -19,11 +20,11 @@ from kbench.text.words import split_words
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kbench.api.frames import ResultsSource
+    from kbench.api.in_process import Functions, InProcess
+    from kbench.api.views import ComparisonView, Pictures
     from kbench.config.load import Config, ConfigOptions
     from kbench.execute.existing_results import ResumeMode
-    from kbench.notebook.frames import ResultsSource
-    from kbench.notebook.in_process import Functions, InProcess
-    from kbench.notebook.views import ComparisonView, Pictures
 
 IN_A_FILE = "put the functions into a file, and name it in plugins"
 
@@ -117,10 +118,10 @@ def compare(
     `{label: source}` names both. `margin` is the smallest change of interest, as a share: 0.02 or "2%". `fail_on` has the
     verdicts with which `passed` is false. Raises UsageError.
     """
+    from kbench.api import frames
+    from kbench.api.views import ComparisonView
     from kbench.comparison.compare import compare_results
     from kbench.comparison.model import CompareOptions
-    from kbench.notebook import frames
-    from kbench.notebook.views import ComparisonView
 
     options = CompareOptions(
         where, metric, parse_share("--margin", margin), tuple(_words(vary)), tuple(_words(fail_on))
@@ -146,8 +147,8 @@ def plot(
     frame's are beside the file it came from, or in the working directory. Raises UsageError.
     """
     from kbench import plotting
-    from kbench.notebook import frames
-    from kbench.notebook.views import Pictures
+    from kbench.api import frames
+    from kbench.api.views import Pictures
 
     choices = plotting.Choices(metric, kind, x, tuple(_words(by)), theme, parse_share("--margin", margin))
     return Pictures(plotting.write_pictures(frames.sources_of(sources), choices, out, _words(formats), where=where))
@@ -165,7 +166,7 @@ def report(
     Sources are those of `compare`; `baseline` is one that the others are compared with. Raises UsageError, and ResultsError
     where the page cannot be written.
     """
-    from kbench.notebook import frames
+    from kbench.api import frames
     from kbench.reporting import write_report
 
     files = frames.sources_of([*sources, *([] if baseline is None else [baseline])])
@@ -177,8 +178,8 @@ def _in_this_process(
     config: str | Path | Mapping[str, Any], functions: Functions, choices: ConfigOptions
 ) -> tuple[Config, InProcess]:
     """A config with further providers, and an executor that measures it in this process."""
+    from kbench.api.in_process import NOTEBOOK, InProcess, by_name
     from kbench.config.load import load_config
-    from kbench.notebook.in_process import NOTEBOOK, InProcess, by_name
 
     named = by_name(functions)
     if isinstance(config, Mapping):
