@@ -54,7 +54,7 @@ def run(x, a, weight, y, total):
     }),
     "lacks": ("python", False, {"main.py": IN_FUNCTION}),
     "native": ("cuda", False, {"main.cu": "no Python"}),
-    "raises": ("python", False, {"main.py": "\nraise KeyError('lost')\n"}),
+    "raises": ("python", False, {"main.py": "import parts\n", "parts.py": "\nraise KeyError('lost')\n"}),
 }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_a_solution_imports_its_own_files_also_when_it_is_called(trace_run: Path
 
 def test_the_reason_of_a_solution_names_its_file_and_line(trace_run: Path) -> None:
     [reason] = {row["reason"] for row in rows(trace_run, "raises")}
-    assert "raises.json" in reason and "main.py:2" in reason and "lost" in reason
+    assert "raises.json" in reason and "parts.py:2" in reason and "lost" in reason and "main.py" not in reason
     assert "cuda" in rows(trace_run, "native")[0]["reason"]
 
 

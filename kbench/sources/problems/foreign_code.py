@@ -80,7 +80,10 @@ class SolutionModules:
 
     def function(self, path: str, name: str) -> Callable[..., Any]:
         """A function of one of the files. Raises SourceFault."""
-        return function_of(self._module(path), name, f"{self._file}, {path}")
+        try:
+            return function_of(self._module(path), name, f"{self._file}, {path}")
+        except SourceFault as fault:  # without the lines that import the file: the fault names its own
+            raise fault.with_traceback(None) from None
 
     def _module(self, path: str) -> ModuleType:
         if path not in self._modules:
