@@ -31,8 +31,8 @@ class Ended(NamedTuple):
 
     @property
     def tail(self) -> list[str]:
-        """The last lines that it printed: of stderr if it printed any there, else of stdout."""
-        return (self.errors.strip() or self.output.strip()).splitlines()[-TAIL_LINES:]
+        """The last lines that it printed to stdout, where compilers may say what is wrong, and then the last ones to stderr."""
+        return [line for text in (self.output, self.errors) for line in text.strip().splitlines()[-TAIL_LINES:]]
 
 
 def run_process(command: Sequence[str] | str, folder: Path, environment: Mapping[str, str], limit_s: float) -> Ended:

@@ -123,6 +123,7 @@ def test_configs_and_plug_ins_are_those_of_each_revision_and_shapes_are_the_same
 def test_a_child_that_fails_ends_it_and_earlier_results_stay(
     repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert Ended(1, "x.cu:1: error\n", "ninja: stopped\n").tail == ["x.cu:1: error", "ninja: stopped"]
     ab(repository, "old", CONFIG, "--budget", "0.001s")
     old = f"old ({git(repository, 'rev-parse', 'old')[:9]})"
     for code, error, status, said in ((2, "error: {}/x.py:1: bad", 2, f"{old}: x.py:1: bad"), (-9, "", 3, "exit code")):
