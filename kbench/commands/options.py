@@ -147,7 +147,7 @@ def problem_with(error: Any, arguments: Sequence[str]) -> str:
 
 
 def results_path(file: str | None) -> Path:
-    """The results file of an argument. Raises ResultsError."""
+    """The results file that an argument names, or the newest one in `results/`. Raises ResultsError and UsageError."""
     from kbench.results.reader import results_file
 
     [path] = newest_results([file] if file else None)

@@ -149,7 +149,7 @@ class Config:
         return document
 
     def _check_sizes_of_set(self, resolver: Resolver) -> None:
-        """Report a --set of what the file of shapes gives."""
+        """Report each --set of a size, or of something else that the file of shapes has a column for."""
         if self.shapes is None:
             return
         columns = {*resolver.info.axes, *resolver.model_keys, *self.shapes.elements[0].entries} - {WEIGHT}
@@ -165,7 +165,7 @@ class ConfigOptions:
 
     sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
               also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file
-    plugins   kbench also measures their providers of the config's operator
+    plugins   files; their providers of the config's operator are measured too
     """
 
     sets: Sequence[str] = ()

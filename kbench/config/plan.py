@@ -158,7 +158,7 @@ def find_extremes(plan: Plan) -> list[Case]:
 
 
 def spread_cases(plan: Plan, most: int) -> tuple[Case, ...]:
-    """At most so many cases, in the order of the plan: kinds take turns, and each turn takes a larger case than the last."""
+    """At most `most` cases, in the order of the plan: kinds take turns, and each turn takes a larger case than the last."""
     kinds = _by_kind(plan)
     turns = [kinds[number * max(1, len(kinds) // most) % len(kinds)] for number in range(most)]
     chosen = {cases[round((len(cases) - 1) * number / (most - 1))] for number, cases in enumerate(turns)}

@@ -55,8 +55,8 @@ def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock]) -> Envir
 
 
 def describe_command(machine: Machine, folder: Path, **run: Any) -> Environment:
-    """What every environment file holds: the machine, the command, and the revision of the code in a folder. `run` are more
-    entries."""
+    """What every environment file holds: the machine, the command, and the revision of the code in a folder. `run` has
+    further entries."""
     common = {"kbench": __version__, "command": command_line(), "started_at": now(), "git": find_revision(folder)}
     return Environment.model_validate({"env_id": env_id(machine), **machine.entries(), **common, **run})
 

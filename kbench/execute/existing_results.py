@@ -57,7 +57,7 @@ class StartingPoint:
 
     @cached_property
     def _case_hashes(self) -> dict[Case, str]:
-        """The definition of each case. The rows of a lost worker do not know it."""
+        """The hash of the definition of each case. The rows of a lost worker have none."""
         return {row.case: row.case_hash for row in self.rows or () if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:

@@ -37,7 +37,7 @@ def results_lock(path: Path) -> Path:
 
 @contextmanager
 def hold(path: Path, name: str, *, wait: bool, note: Note) -> Iterator[None]:
-    """Hold a lock during the body. `name` stands for it in messages.
+    """Hold a lock during the body. `name` says in messages what is locked.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
     """

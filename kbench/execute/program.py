@@ -85,11 +85,11 @@ CLOCK_CALL = re.compile(
 class ProgramRun:
     """A run of a script or a program.
 
-    It writes rows to the file of their plot, or of their program. Rows with other axes, or words where others have numbers, get
-    a file of their own. A file and its environment file are made when there is a first row. `entries` go into the environment
-    files.
+    It writes the rows of a plot to the file of the plot, and all others to the file of the program. Rows with other axes get a
+    file of their own, and so do rows with words where earlier rows have numbers. A file and its environment file are made when
+    there is a first row. `entries` go into the environment files.
 
-    code         its exit code; if a signal has ended it, that with a minus
+    code         its exit code, or the negative number of the signal that has ended it
     interrupted  by Ctrl-C or a signal
     fault        what was wrong with a script
     session      that of all rows; without it each process is a session
@@ -200,8 +200,8 @@ def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
 
 def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure, note: Note) -> ProgramRun:
     """Run a script to its end, once for each session. A line that ends the process costs its own row: the script is started
-    again, and gets for the lines that are measured what they have returned before. Raises ResultsError, and ConfigError for a
-    script that cannot be measured."""
+    again. Lines that are measured are not called again: the script gets what they returned before. Raises ResultsError, and
+    ConfigError for a script that cannot be measured."""
     config = {"path": str(script), "source": str(script.absolute())}
     run = ProgramRun(script.stem, out, note, {"config": config, "measure": settings.model_dump(exclude_unset=True)})
     for session in range(settings.sessions):
@@ -288,8 +288,8 @@ class _Program:
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
     def run_to_end(self, command: Sequence[str]) -> list[tuple[Row, _Process]]:
-        """Run it to its end. Returns the rows of the lines of plots in which its processes have ended, and tells the next
-        processes of them."""
+        """Run a command to its end. Returns a row for each line of a plot in which a process has ended, and that process. The
+        processes of the next command are told of these lines."""
         run = self._run
         run.fault = None
         self._processes, self._heard = {}, time.monotonic()

@@ -124,8 +124,7 @@ def make_progress(tasks: Sequence[Task]) -> PlainProgress:
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:
-    """The shortest time of a case and its provider. Whether that is the fastest is for the summary to say, which knows the
-    noise."""
+    """The shortest time of a case and its provider. The summary, which knows the noise, says whether that is the fastest."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"

@@ -29,7 +29,7 @@ class RunResult:
     moved        earlier results files, under their new names
     interrupted  by Ctrl-C or a signal
     plan         None for a script or a program
-    baseline     its configuration; None if there is none
+    baseline     name of the configuration that speed-ups refer to; None if there is none
     """
 
     csv: Path

@@ -90,7 +90,7 @@ class WorkerSupervisor:
 
     @property
     def catalog(self) -> Catalog:
-        """That of the last worker that has started. Raises WorkerFailed."""
+        """The catalog of the last worker. Starts one if none has started. Raises WorkerFailed."""
         return self._catalog or self.start()
 
     @property

@@ -73,8 +73,8 @@ NONSENSE = "the worker process sent something other than kbench's messages"
 class WorkerFailed(WorkerLost):
     """The worker process died, hung or lost its device.
 
-    status  what a row that it was measuring becomes
-    reason  the reason of that row
+    status  of the row that it was measuring
+    reason  of that row
     step    the step that was running; None between two steps
     """
 
@@ -84,7 +84,7 @@ class WorkerFailed(WorkerLost):
 
 
 class Worker:
-    """One worker process, which begins to start, and the catalog that it reports then.
+    """One worker process, which begins to start. When it has started, it reports a catalog.
 
     request    which plug-ins it imports, and what it measures
     note       receives its notes: lines on its stderr that begin with `kbench: `
@@ -126,8 +126,8 @@ class Worker:
         return catalog
 
     def ask(self, request: Request, limit_s: float = SILENCE_LIMIT_S) -> Iterator[Message]:
-        """Send a request. The answers come one by one, without the final `RequestDone`; to wait for them may raise
-        WorkerFailed."""
+        """Send a request. The answers come one by one, without the final `RequestDone`. Waiting for them may
+        raise WorkerFailed."""
         self._secret, self._step = secrets.token_hex(8), None
         self._send(encode(request, self._secret))
         return self._answers(limit_s)
@@ -220,7 +220,7 @@ class Worker:
         return f"{Path(user_places[0][0]).name}:{user_places[0][1]}" if user_places else None
 
     def _send(self, data: bytes) -> None:
-        """Write to the worker in a thread of its own: a worker that does not read cannot block the parent then."""
+        """Write to the worker in a thread of its own, so that a worker that does not read does not block the parent."""
         assert self._process.stdin
         pipe = self._process.stdin
 
@@ -255,7 +255,7 @@ class Worker:
 
 
 def end_of(code: int) -> str:
-    """How a process has ended, by its exit code; if a signal has ended it, that with a minus."""
+    """How a process has ended. `code` is its exit code, or the negative number of the signal that has ended it."""
     if code >= 0:
         return f"the process exited with code {code}"
     return f"killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
