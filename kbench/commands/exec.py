@@ -27,11 +27,11 @@ def exec_command(
     interrupted.
     """
     from kbench.execute.program import run_program
+    from kbench.execute.worker import end_of
 
     result = run_program(command, out, terminal.note)
     if result.code and not result.interrupted:
-        how = f"exit code {result.code}" if result.code > 0 else f"signal {-result.code}"
-        terminal.warn(f"{shlex.join(command)}: ended with {how}")
+        terminal.warn(f"{shlex.join(command)}: {end_of(result.code)}")
     for part in result.results:
         print_results(part)
     if not result.rows:
