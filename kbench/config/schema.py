@@ -34,7 +34,10 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-AxisSize = Annotated[int, Field(ge=0, le=2**62)]
+MAX_SIZE = 2**62
+"""The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
+
+AxisSize = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 
 
 class Powers(StrictModel):

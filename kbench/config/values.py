@@ -9,15 +9,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from kbench.config.document import Node, scalar
-from kbench.config.schema import expected
+from kbench.config.schema import MAX_SIZE, expected
 from kbench.errors import SourceLocation
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE
 from kbench.text.suggest import as_written, unknown
 
 INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
-
-MAX_SIZE = 2**62
-"""The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
 
 ReportIssue = Callable[[SourceLocation, str], None]
 
