@@ -70,15 +70,18 @@ class ComparisonView(Comparison):
 
 
 class Pictures(list[Path]):
-    """Paths of pictures. A notebook shows each picture once, as PNG if there is one, else as SVG."""
+    """Paths of pictures. A notebook shows each once, as PNG if there is one, else as SVG. Of a PDF it shows the path."""
 
     def _repr_html_(self) -> str:
-        shown = {path.with_suffix(""): path for path in sorted(self, key=lambda path: path.suffix != ".svg")}
-        return "".join(f'<img alt="{html.escape(path.name)}" src="{_address(path)}">' for path in shown.values())
+        best = {
+            path.with_suffix(""): path for suffix in (".pdf", ".svg", ".png") for path in self if path.suffix == suffix
+        }
+        return "".join(map(_shown, best.values()))
 
 
-def _address(path: Path) -> str:
-    kind = {".png": "image/png", ".svg": "image/svg+xml"}.get(path.suffix)
-    if kind is None:
-        return ""
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _shown(path: Path) -> str:
+    if path.suffix == ".pdf":
+        return f"<p>{html.escape(str(path))}</p>"
+    kind = "image/png" if path.suffix == ".png" else "image/svg+xml"
+    picture = base64.b64encode(path.read_bytes()).decode()
+    return f'<img alt="{html.escape(path.name)}" src="data:{kind};base64,{picture}">'

@@ -121,8 +121,9 @@ def test_compare_takes_frames_of_selected_rows_and_labels(results: Path) -> None
 
 
 def test_plot_and_report_return_the_paths_of_what_they_write(results: Path, folder: Path) -> None:
-    pictures = kb.plot(kb.load(results), by="dtype,M", formats="png,svg", out=folder)
-    assert sorted(Path(picture).suffix for picture in pictures) == [".png", ".svg"]
+    pictures = kb.plot(kb.load(results), by="dtype,M", formats="png,svg,pdf", out=folder)
+    assert sorted(Path(picture).suffix for picture in pictures) == [".pdf", ".png", ".svg"]
+    assert pictures._repr_html_().count('src="data:image/png;base64,i') == pictures._repr_html_().count("<") == 1
     assert {Path(picture).parent for picture in pictures} == {folder}
     page = kb.report(kb.load(results), out=folder / "page.html", title="Two softmaxes")
     assert page == folder / "page.html" and "Two softmaxes" in page.read_text()
