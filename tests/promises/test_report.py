@@ -262,7 +262,7 @@ def test_the_folder_of_a_history_gives_a_page_with_its_changes(kbench: Kbench, f
     [
         (("planted.csv", "--baseline", "old.csv"), "old.csv: no such file"),
         (("planted.csv", "--out", "planted.csv"), "planted.csv"),
-        (("a=planted.csv", "a=planted.csv"), "'a'"),
+        (("a=planted.csv", "a=planted.csv"), "the label a"),
         (("a=planted.csv", "b=planted.csv", "--baseline", "planted.csv"), "--baseline compares one file"),
     ],
 )
