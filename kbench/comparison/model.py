@@ -489,14 +489,15 @@ class Comparison:
         return Gate("passed", f"gate passed ({self.options.gate_text})")
 
     def _describe_unclear(self) -> str:
-        """`no row is slower, but 2 of 6 are unclear (--fail-on slower,unclear fails on them)`"""
-        unclear, total, failing = self.counts[Verdict.UNCLEAR], len(self.rows), self.options.fail_on
-        verb = "is" if unclear == 1 else "are"
+        """`no row is slower, but 2 of 6 compared rows are unclear (--fail-on slower,unclear fails on them)`"""
+        count, failing = self.counts[Verdict.UNCLEAR], self.options.fail_on
+        verb = "is" if count == 1 else "are"
+        unclear = f"{count} of {self.geomean.rows} compared rows {verb} unclear"
         if not failing:
-            return f"{unclear} of {total} rows {verb} unclear"
+            return unclear
         none = " or ".join(filter(None, [", ".join(failing[:-1]), failing[-1]]))
         more = ",".join([*failing, Verdict.UNCLEAR])
-        return f"no row is {none}, but {unclear} of {total} {verb} unclear (--fail-on {more} fails on them)"
+        return f"no row is {none}, but {unclear} (--fail-on {more} fails on them)"
 
     def json(self) -> str:
         """NaN and infinities are null."""

@@ -135,14 +135,14 @@ def test_rows_that_are_all_unclear_pass_only_a_gate_that_asks_for_no_times(folde
     done, verdicts = compared()
     assert set(verdicts.values()) == {"unclear"} and done.code == 3
     first = done.out.splitlines()[0]
-    assert "no row is slower" in first and "4 of 4 are unclear" in first and "passed" not in first
+    assert "no row is slower" in first and "4 of 4 compared rows are unclear" in first and "passed" not in first
     assert "--fail-on slower,unclear" in first
     done, _ = compared("--fail-on", "slower,unclear")
     assert done.code == 1 and "4 unclear" in done.out.splitlines()[0]
     done, _ = compared("--sort", "key")
-    assert done.code == 3 and "4 of 4 rows are unclear" in done.err
+    assert done.code == 3 and "4 of 4 compared rows are unclear" in done.err
     done, _ = compared("--fail-on", "missing,failed")
-    assert done.code == 0 and "no row is missing or failed, but 4 of 4 are unclear" in done.out.splitlines()[0]
+    assert done.code == 0 and "no row is missing or failed, but 4 of 4 compared rows" in done.out.splitlines()[0]
 
 
 def test_some_unclear_rows_pass_and_are_counted(folder: Path, compared: Compared) -> None:
@@ -151,7 +151,8 @@ def test_some_unclear_rows_pass_and_are_counted(folder: Path, compared: Compared
     done, verdicts = compared("--fail-on", "slower,failed")
     assert sorted(verdicts.values()) == ["faster", "unclear", "unclear", "unclear"] and done.code == 0
     first = done.out.splitlines()[0]
-    assert "no row is slower or failed, but 3 of 4 are unclear" in first and "--fail-on slower,failed,unclear" in first
+    assert "no row is slower or failed, but 3 of 4 compared rows are unclear" in first
+    assert "--fail-on slower,failed,unclear" in first
 
 
 def test_every_format_says_how_many_rows_are_unclear(
@@ -162,7 +163,7 @@ def test_every_format_says_how_many_rows_are_unclear(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
     monkeypatch.setenv("GITHUB_OUTPUT", str(folder / "outputs"))
     done, _ = compared("--fail-on", "slower", "--github", "--export", "markdown=c.md")
-    said = "no row is slower, but 4 of 4 are unclear"
+    said = "no row is slower, but 4 of 4 compared rows are unclear"
     gate = json.loads((folder / "c.json").read_text())["gate"]
     assert gate["passed"] is False and said in gate["text"]
     markdown = (folder / "c.md").read_text()
