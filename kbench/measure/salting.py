@@ -105,9 +105,6 @@ class Salter:
         if self._as_a_whole and self._random.random() < 0.5:
             changes += [(position, (), ()) for position in self._as_a_whole]
         rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
-        for position, dimension in self._row_dimensions.items():
-            whole_rows = _index({dimension: rows})
-            changes.append((position, whole_rows, whole_rows))
         for position in self._filled_by_us:
             shape, selected = self._shapes[position], dict[int, slice]()
             if position in self._row_dimensions:
@@ -115,6 +112,10 @@ class Salter:
                 selected[dimension] = self._most_rows(shape[dimension])
             if len(shape) > len(selected) and prod(shape) > 1:
                 changes.append((position, *self._lines(shape, selected)))
+        # last: few elements in a row that changes as a whole would be there twice, and make a tie for top-k
+        for position, dimension in self._row_dimensions.items():
+            whole_rows = _index({dimension: rows})
+            changes.append((position, whole_rows, whole_rows))
         return Salt(rows, changes)
 
     def _lines(self, shape: tuple[int, ...], rows: dict[int, slice]) -> tuple[Index, Index]:

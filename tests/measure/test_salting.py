@@ -183,6 +183,15 @@ def test_the_same_rows_change_in_all_inputs_and_a_few_elements_of_nearly_all_row
         assert int(others.sum(1).max()) <= 300 // 64
 
 
+def test_a_salt_makes_no_ties() -> None:
+    salter = Salter(Definition(softmax, softmax.case(M=8, N=40)), [(8, 40)], Random(1))
+    for _ in range(100):
+        x, other = torch.arange(640).view(2, 8, 40).clone()
+        for _, some, others in salter.draw().changes:
+            x[some] = other[others]
+        assert x.unique().numel() == x.numel()
+
+
 def test_a_salt_of_a_large_matrix_changes_few_elements() -> None:
     operator = kbench.operator("softmax")
     for rows, columns in ((2**17, 64), (3 * 2**20, 2), (1, 2**21)):
