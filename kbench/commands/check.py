@@ -205,5 +205,5 @@ def _all_wrong(rows: Sequence[Row], plan: Plan) -> list[str]:
         return []
     cases, edges = (list(dict.fromkeys(words)) for words in zip(*all_wrong, strict=True))
     where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-    advice = "look at the reference; GELU must be written out in steps, and integers must be equal, unless the output has ulps="
+    advice = "look at the reference; integers must be equal, unless the output has ulps="
     return [f"all providers are wrong on {', '.join(edges)} ({where}): {advice}"]

@@ -10,14 +10,15 @@ of an element, divided by 2^-16, is the magnitude of its terms. The scale is the
 
 For the author of a reference this means:
 
-- Write the steps out (`logsumexp(x) - x[label]`, not one fused call): kbench sees only the result of a fused call. The
-  backward passes of softmax and log_softmax are exceptions (see `_softmax_gradient`).
+- Write the steps out (`logsumexp(x) - x[label]`, not one fused call): kbench sees only the result of a fused call. GELU and
+  the backward passes of softmax and log_softmax are exceptions (see `_gelu` and `_softmax_gradient`).
 - Near a jump (argmax, rounding, a comparison) the scale is large, because a correct kernel may fall on either side.
 - Inputs that hold only whole numbers (labels, masks) are not moved, whatever their dtype.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -111,6 +112,7 @@ def _where(definition: Definition) -> str:
 
 
 _ADD = torch.ops.aten.add.Tensor
+_GELU = torch.ops.aten.gelu.default
 _SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 _LOG_SOFTMAX_BACKWARD = torch.ops.aten._log_softmax_backward_data.default
 
@@ -125,6 +127,9 @@ class _Moving(OperatorMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:
             return self._softmax_gradient(func, *args[:3])
+        if func is _GELU and args[0].dtype == torch.float64:
+            with self:
+                return _gelu(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         # outside of a backward pass, the number of the present one is -1
         if func is _ADD and result.dtype == torch.float64 and torch._C._current_graph_task_id() != -1:
@@ -197,6 +202,13 @@ class _Moving(OperatorMode):
             values, values if terms is None else terms, seed, count, LARGEST_MOVE * 2**-31, terms is not None, PART
         )
         return True
+
+
+def _gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """GELU step by step. For negative x, 1 and the other term cancel, so a right kernel is off by units of x / 2."""
+    if approximate == "tanh":
+        return x / 2 * (1 + torch.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    return x / 2 * (1 + torch.erf(x / 2**0.5))
 
 
 @cache

@@ -8,7 +8,6 @@ allow that: it may compare dtypes, call a kernel, or view numbers as bits. Then 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
@@ -53,17 +51,7 @@ class _InFloat64(TorchFunctionMode):
             return args[0].double()
         if func is Tensor.view:  # it may reinterpret bits
             return func(*args, **kwargs)
-        if func is gelu:
-            func = _gelu_in_steps
         return func(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
-
-
-def _gelu_in_steps(input: Tensor, *, approximate: str = "none") -> Tensor:
-    """GELU without the fused call, which hides from kbench that terms cancel (see measure/correctness/error_scale.py): a right
-    kernel, torch's own among them, is off by units of x / 2."""
-    if approximate == "tanh":
-        return input / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input**3)))
-    return input / 2 * (1 + torch.erf(input / math.sqrt(2)))
 
 
 def _widened(value: Any) -> Any:
