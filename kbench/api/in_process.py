@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -18,6 +21,7 @@ from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.instruments import Instruments
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
+from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.measure.steps import DeviceLost, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
@@ -57,6 +61,8 @@ class InProcess:
         self._threads, self._variables = torch.get_num_threads(), dict(os.environ)
         self._device = Device()
         self._device.use_threads(None)
+        if not self._device.accelerated and _interprets_triton():
+            os.environ["TRITON_INTERPRET"] = "1"  # `stop` puts the variables back
         self._guard = Guard()  # before plug-ins are imported
         self._recorder, self._instruments = LaunchRecorder(self._device), Instruments(self._device)
         failures = load_plugins(plugins)
@@ -122,6 +128,16 @@ class InProcess:
         torch.set_num_threads(self._threads)
         os.environ.clear()
         os.environ.update(self._variables)
+
+
+@cache
+def _interprets_triton() -> bool:
+    """Whether Triton's kernels run in its interpreter in this process, from now on. They do not if the notebook has imported
+    triton without that."""
+    if not find_spec("triton") or ("triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"):
+        return False
+    prepare_interpreter()
+    return True
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +71,19 @@ def test_functions_are_measured_in_this_process_and_a_line_says_so(
         kb.run(CONFIG, [mine], out=folder, sessions=2)
 
 
+@pytest.mark.skipif(torch.accelerator.is_available() or not find_spec("triton"), reason="needs Triton and no GPU")
+def test_kernels_of_triton_are_checked_in_this_process_on_a_host(folder: Path) -> None:
+    run = "{'operator': 'softmax', 'sweep': {'M': 4, 'N': 64}, 'providers': ['triton']}, [lambda x: x]"
+    code = f"import kbench\nfor _ in range(2): print(list(kbench.run({run}).status[:2]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["['checked', 'wrong']"] * 2, done.stderr
+
+
 def test_run_gives_rows_of_functions_and_one_that_fails_raises_nothing_and_has_the_reason(results: Path) -> None:
     rows = kb.load(results)
     of_mine = rows[rows.provider == "mine"]
     assert sorted(of_mine.N) == [64, 96, 128] and set(of_mine.status) == {"ok"} and (of_mine.ms > 0).all()
     assert (rows[rows.provider == "torch-native"].status == "ok").all()
-    rows = kb.load(results)
     of_broken = rows[rows.provider == "broken"]
     assert len(of_broken) == 3 and set(of_broken.status) == {"error"} and of_broken.ms.isna().all()
     assert of_broken.reason.str.contains("a fuse blew").all()
