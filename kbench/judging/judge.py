@@ -100,6 +100,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         elif correct and entrants.baselines:
             note(f"timing {plural(len(cases), 'case')} of the config")
             timed = _time(chosen, cases, note, RunOptions(options.out or Path(scratch)), workers.timing)
+            for earlier in timed.moved:
+                note(f"the earlier results were moved to {earlier}")
         if timed.rows and not timed.interrupted and workers.apart:
             timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct, note)
         if not (checks.interrupted or timed.interrupted):
