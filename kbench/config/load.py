@@ -180,8 +180,7 @@ def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) 
     """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
     A problem of another benchmark is also a config, whose content only a worker knows. A mapping has the content of a config
-    file. Its results are named after its operator, and its plug-ins are relative to
-    the working directory. Raises ConfigError.
+    file. Its results are named after its operator, and its plug-ins are relative to the working directory. Raises ConfigError.
     """
     if isinstance(source, Mapping):
         path, text, document = _written_out(source)
