@@ -6,7 +6,7 @@ call. When timing is over, it makes the inputs of the kept calls again and compa
 - An input with the operator's axis `rows`: some whole rows. Rows are independent, so each may come from another draw. The same
   rows change in all inputs. They lie at equal distances, so a call that leaves a block of its work undone leaves some undone.
 - If kbench fills such an input itself (normal, uniform, integers), every element is drawn by itself. Then a few elements of
-  nearly all rows change, too, so a call that computes only changed rows saves nothing.
+  nearly all rows change, too, so a call that computes only changed rows saves nothing. Of a single row, nothing else changes.
 - An input without that axis that kbench fills itself: some lines along its longest dimension.
 - The inputs without that axis that functions fill: their structure is not known (sorted indices, offsets), so all of them
   change together, each as a whole, in half of the calls. They stay as they are if the other draw is more work or less, and if
@@ -105,6 +105,7 @@ class Salter:
         if self._as_a_whole and self._random.random() < 0.5:
             changes += [(position, (), ()) for position in self._as_a_whole]
         rows = self._evenly_spaced(self._rows, self._count) if self._rows else slice(0, 0, 1)
+        in_lines = set[int]()
         for position in self._filled_by_us:
             shape, selected = self._shapes[position], dict[int, slice]()
             if position in self._row_dimensions:
@@ -112,10 +113,13 @@ class Salter:
                 selected[dimension] = self._most_rows(shape[dimension])
             if len(shape) > len(selected) and prod(shape) > 1:
                 changes.append((position, *self._lines(shape, selected)))
-        # last: few elements in a row that changes as a whole would be there twice, and make a tie for top-k
+                in_lines.add(position)
+        # last: few elements in a row that changes as a whole would be there twice, and make a tie for top-k. A single row
+        # would then be the same in every call, so only a few of its elements change
         for position, dimension in self._row_dimensions.items():
-            whole_rows = _index({dimension: rows})
-            changes.append((position, whole_rows, whole_rows))
+            if self._rows > 1 or position not in in_lines:
+                whole_rows = _index({dimension: rows})
+                changes.append((position, whole_rows, whole_rows))
         return Salt(rows, changes)
 
     def _lines(self, shape: tuple[int, ...], rows: dict[int, slice]) -> tuple[Index, Index]:

@@ -183,13 +183,16 @@ def test_the_same_rows_change_in_all_inputs_and_a_few_elements_of_nearly_all_row
         assert int(others.sum(1).max()) <= 300 // 64
 
 
-def test_a_salt_makes_no_ties() -> None:
-    salter = Salter(Definition(softmax, softmax.case(M=8, N=40)), [(8, 40)], Random(1))
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_a_salt_makes_no_ties_and_each_is_another(rows: int) -> None:
+    salter, salted = Salter(Definition(softmax, softmax.case(M=rows, N=40)), [(rows, 40)], Random(1)), set()
     for _ in range(100):
-        x, other = torch.arange(640).view(2, 8, 40).clone()
+        x, other = torch.arange(2 * rows * 40).view(2, rows, 40).clone()
         for _, some, others in salter.draw().changes:
             x[some] = other[others]
         assert x.unique().numel() == x.numel()
+        salted.add(tuple(x.flatten().tolist()))
+    assert len(salted) > 60
 
 
 def test_a_salt_of_a_large_matrix_changes_few_elements() -> None:
