@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "explain": explain.explain,
     "schema": schema.schema,
 }
-"""The commands, in the order of `kbench --help`. The last one is `history`, which has commands of its own."""
+"""The commands, in the order of `kbench --help`. `history`, which has commands of its own, follows them."""
 
 HISTORY_COMMANDS: Mapping[str, Callable[..., int]] = {"check": history.history_check, "plot": history.history_plot}
 

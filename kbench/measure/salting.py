@@ -63,7 +63,7 @@ Index = tuple[slice, ...]
 class Salt:
     """A change of the inputs.
 
-    rows     the rows that change as a whole
+    rows     the rows that change as a whole; a single row, of which only a few elements may change
     changes  the position of an input, the elements that change, and the elements of the other draw that take their place
     """
 

@@ -84,6 +84,9 @@ def test_calls_in_helpers_threads_and_forks_are_told_apart(kbench: Kbench, tmp_p
         ("python -u tests/bench.py --size 3", "bench"),
         ("python3.12 -u -m pkg.bench -m 64", "pkg.bench"),
         ("mybench -m 64", "mybench"),
+        ("python -m", "python"),
+        ("/", "program"),
+        ("", "program"),
     ],
 )
 def test_what_the_results_of_a_command_are_called(command: str, name: str) -> None:
