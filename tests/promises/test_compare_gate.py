@@ -217,11 +217,11 @@ measure: {rounds: 3, warmup_ms: 1, rep_ms: 2, cache: warm}
 """
 
 
-def test_ab_finds_a_kernel_that_takes_twice_as_long_and_git_bisect_its_commit_with_the_command_of_the_docs(
+def test_ab_finds_a_kernel_that_takes_four_times_as_long_and_git_bisect_its_commit_with_the_command_of_the_docs(
     folder: Path, write: Callable[[str, str], Path]
 ) -> None:
     """Three commits: the second one makes the kernel slow, which sleeps: a machine that has other work to do delays it little.
-    That shows in one session; the budget is for a machine where a session takes 10 s."""
+    That shows in one session, also if other work slows the copy down; the budget is for sessions of 10 s."""
     page = (ROOT / "docs" / "comparing.md").read_text()
     start, run = re.findall(r"^git bisect (?:start|run) .*", page, re.MULTILINE)
     run = run.replace("--only triton --set N=4096", "--export json=results/c.json").replace(
@@ -240,7 +240,7 @@ def test_ab_finds_a_kernel_that_takes_twice_as_long_and_git_bisect_its_commit_wi
     write("bench/softmax.yaml", CONFIG)
     write(".gitignore", "results/\n__pycache__/\n")
     shell("git init -q -b main")
-    for number, seconds in enumerate((0.04, 0.08, 0.08)):
+    for number, seconds in enumerate((0.02, 0.08, 0.08)):
         write("mine.py", PROVIDER.format(name="mine", seconds=seconds))
         write("number", str(number))
         shell(f"git add -A && git -c user.name=a -c user.email=a@b commit -qm 'commit {number}'")
