@@ -178,7 +178,9 @@ def row_total(v):
 def joined(top, total):
     """The maximum of each row, and the sum of its sums as they are with that maximum."""
     highest = row_maximum(top)
-    return highest, row_total(total * flushed_exp(top - highest))
+    # The choice keeps the product apart from the addition of another lane's product: one instruction for both would round only
+    # one of the two, and the lanes, which all write the sum, would disagree in the last bit.
+    return highest, row_total(tl.where(total == 0, 0.0, total * flushed_exp(top - highest)))
 
 
 @triton.jit

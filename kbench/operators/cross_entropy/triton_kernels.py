@@ -289,6 +289,8 @@ def losses_and_gradients(
                 plain = plain_sum(plain, blocks, first, end, inside, head, BLOCK, VEC, EDGES)
             top, total = add_exponentials(top, total, blocks, VEC, False)
     held = load_blocks(source, held_start, end, inside, head, -float("inf"), HELD, BLOCK, VEC, EDGES, POLICY)
+    if ROWS > 1:
+        tl.debug_barrier()  # otherwise ptxas loads row after row, and each load waits for the work on the row before
     if SMOOTH:
         plain = plain_sum(plain, held, held_start, end, inside, head, BLOCK, VEC, EDGES)
     top, total = add_exponentials(top, total, held, VEC, PACKED)
