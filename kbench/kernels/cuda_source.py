@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from kbench.kernels import cuda_extension
-from kbench.kernels.whole_rows import dense_like
+from kbench.kernels.matrices import dense_like
 
 Launch = Callable[[Sequence[Tensor], Sequence[Tensor]], None]
 """`(inputs, outputs)`: lists or tuples of tensors. It launches a kernel on the current stream."""

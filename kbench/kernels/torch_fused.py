@@ -41,6 +41,14 @@ def add_compiled(operator: Operator, function: Callable[..., Any]) -> None:
         return partial(kernel, **scalars) if scalars else kernel
 
 
+def add_scripted(operator: Operator, function: Callable[..., Tensor]) -> None:
+    """Register a function, scripted for each case, as the provider `torch-jit`."""
+
+    @operator.provider("torch-jit", factory=True, sources=[Path(function.__code__.co_filename)])
+    def build(case: Case) -> Callable[..., Tensor]:
+        return scripted(function)
+
+
 def _copy(function: Callable[..., Result]) -> Callable[..., Result]:
     """The same function with a code object of its own."""
     assert isinstance(function, FunctionType)

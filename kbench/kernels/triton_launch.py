@@ -15,7 +15,7 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_driver
 from kbench.kernels.cuda_driver import LARGEST_GRID
-from kbench.kernels.whole_rows import require_dense
+from kbench.kernels.matrices import require_dense
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,6 +78,10 @@ class Processors(NamedTuple):
         """Programs of so many threads that surely find a place at once, at least 1."""
         return max(1, self.waiting * max(1, WAITING_THREADS // threads))
 
+    def load_policy(self, matrix_bytes: int) -> str:
+        """The `eviction_policy` of the loads of a kernel that reads and writes matrices of so many bytes each."""
+        return "evict_last" if matrix_bytes > KEPT_CACHES * self.cache_bytes else ""
+
 
 @cache
 def has_descriptors(device: torch.device) -> bool:
@@ -105,16 +109,6 @@ def processors_of(device: torch.device) -> Processors:
         int(properties.shared_memory_per_block_optin) if nvidia else 0,
         nvidia and properties.major >= 9,
     )
-
-
-def load_policy(matrix_bytes: int, processors: Processors) -> str:
-    """The `eviction_policy` of the loads of a kernel that reads and writes matrices of so many bytes each."""
-    return "evict_last" if matrix_bytes > KEPT_CACHES * processors.cache_bytes else ""
-
-
-def load_policy_for(x: Tensor) -> str:
-    """The policy for a kernel that reads and writes matrices of the size and the dtype of x."""
-    return load_policy(x.numel() * x.element_size(), processors_of(x.device))
 
 
 def row_block(N: int, BLOCK: int | None) -> int:
@@ -164,7 +158,7 @@ class Matrix(NamedTuple):
 
     @property
     def load_policy(self) -> str:
-        return load_policy(self.bytes, self.processors)
+        return self.processors.load_policy(self.bytes)
 
 
 def matrix_of(*matrices: Tensor) -> Matrix:
@@ -257,20 +251,15 @@ def rows_in_steps(x: Matrix, blocks: int) -> Division:
 
 
 class Words(NamedTuple):
-    """The words of a mailbox through which the programs of a launch exchange results, and their layout. If no programs share
-    a row, `size` is 0, and the kernel gets None instead of a mailbox."""
+    """The words of a mailbox through which the programs of a launch exchange results, and their layout."""
 
     size: int
     layout: Hashable
 
 
 class Launch(NamedTuple):
-    """One launch of a kernel, whose arguments are tensors, then a mailbox for `words`, then `numbers`, then `constants`.
-
-    options  Triton's
-    words    None for a kernel that takes no mailbox
-    waits    whether the programs of a row wait for each other, as `triton_rows.py` explains
-    """
+    """One launch of a kernel, whose arguments are tensors, then `words` if it has this argument, then `numbers`, then
+    `constants`. The argument is a mailbox, or None if no programs share a row. `options` are Triton's."""
 
     kernel: Any
     programs: int
@@ -278,7 +267,16 @@ class Launch(NamedTuple):
     constants: dict[str, Any]
     options: dict[str, Any]
     words: Words | None = None
-    waits: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the programs of a row wait for each other, as `triton_rows.py` explains."""
+        return self.words is not None and "PHASE" in self.kernel.arg_names
+
+
+def shared_words(M: int, slices: int) -> Words:
+    """A ticket counter, and a word for each slice of each row."""
+    return Words(TICKET_WORDS + M * slices, ("slices", slices))
 
 
 def rows_launch(
@@ -289,13 +287,12 @@ def rows_launch(
     constants: dict[str, Any],
 ) -> Launch:
     """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
-    shared = division.slices > 1
-    words = Words(TICKET_WORDS + M * division.slices if shared else 0, ("slices", division.slices))
+    words = shared_words(M, division.slices) if division.slices > 1 else None
     programs = math.ceil(M / division.together) * division.slices
     options = {"num_warps": division.warps}
     if division.registers:
         options["maxnreg"] = division.registers
-    return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words, shared)
+    return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words)
 
 
 class KeptLaunch:
@@ -325,8 +322,8 @@ class KeptLaunch:
         elif launch.waits and device.type == "cuda":
             options = {**options, "launch_cooperative_grid": True}
         words: tuple[Tensor | None, ...] = ()
-        if launch.words is not None:
-            words = (mailbox(device, *launch.words) if launch.words.size else None,)
+        if "words" in launch.kernel.arg_names:
+            words = (mailbox(device, *launch.words) if launch.words else None,)
         if launch.waits and device.type == "cpu":  # the interpreter runs one program after another
             for phase in (1, 2):
                 launch.kernel[(grid,)](*tensors, *words, *launch.numbers, PHASE=phase, **constants, **options)
@@ -335,18 +332,16 @@ class KeptLaunch:
         if compiled is None:  # there is an interpreter, and no compiler
             return
         parameters = launch.kernel.params[len(tensors) + len(words) + len(launch.numbers) :]
-        arguments = (
-            *launch.numbers,
-            *(constants.get(parameter.name, parameter.default) for parameter in parameters),
-        )
-        self._run = _launch_again(compiled, grid, device, launch.words, arguments)
+        settings = [constants.get(parameter.name, parameter.default) for parameter in parameters]
+        no_words = () if launch.words else words
+        self._run = _launch_again(compiled, grid, device, launch.words, (*no_words, *launch.numbers, *settings))
 
 
 def _launch_again(
     compiled: Any, grid: int, device: torch.device, words: Words | None, arguments: tuple[Any, ...]
 ) -> Callable[..., None]:
-    """A function that launches a compiled kernel with the addresses of tensors, then words of a mailbox, then `arguments`. An
-    address takes less time than a tensor, which Triton would look up in the driver. Launches have no hooks of Triton's."""
+    """A function that launches a compiled kernel with the addresses of tensors, then a mailbox for `words`, then `arguments`.
+    An address takes less time than a tensor, which Triton would look up in the driver. Launches have no hooks of Triton's."""
     from triton.runtime import driver
 
     run: Callable[..., None] = compiled.run
@@ -361,12 +356,7 @@ def _launch_again(
         assert words
         launch(*addresses, mailbox(device, *words).data_ptr())
 
-    if words is None:
-        return launch
-    if words.size:
-        return launch_with_words
-    arguments = (None, *arguments)
-    return launch
+    return launch_with_words if words else launch
 
 
 def facts_of(tensors: tuple[Tensor | None, ...]) -> Hashable:

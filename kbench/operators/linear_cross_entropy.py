@@ -14,8 +14,8 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor, integers, normal
 from kbench.kernels.libraries import any_of, only_dtypes
+from kbench.kernels.matrices import dense_like, new_rows
 from kbench.kernels.torch_fused import add_compiled
-from kbench.kernels.whole_rows import dense_like, new_rows
 from kbench.operators.cross_entropy.providers_triton import BOTH, LOSSES
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 from kbench.results.vocabulary import EdgeInput

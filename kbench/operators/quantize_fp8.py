@@ -7,9 +7,9 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
+from kbench.kernels.matrices import dense, new_rows
 from kbench.kernels.torch_fused import add_compiled
-from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for, long_rows, power_of_two
-from kbench.kernels.whole_rows import dense, new_rows
+from kbench.kernels.triton_launch import Launch, Launcher, long_rows, power_of_two, processors_of
 
 try:
     import triton
@@ -91,7 +91,8 @@ def quantize_launch(bits: torch.Tensor, scales: torch.Tensor, x: torch.Tensor) -
     """Converts in hardware from compute capability 8.9 on, and with integer arithmetic before and in the interpreter."""
     (M, N), block = x.shape, power_of_two(x.shape[1])
     native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
-    constants = {"BLOCK": block, "NATIVE": native, "POLICY": load_policy_for(bits)}  # y is smaller than x
+    policy = processors_of(x.device).load_policy(bits.nbytes)  # y is smaller than x
+    constants = {"BLOCK": block, "NATIVE": native, "POLICY": policy}
     return Launch(quantize_rows, M, (x.stride(0), N), constants, {"num_warps": quantize_warps(x)})
 
 

@@ -8,7 +8,6 @@ matrix of 2N columns. That is the same traffic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,9 +15,9 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels.libraries import any_of, liger_rows, same_as, without_gaps
-from kbench.kernels.torch_fused import add_compiled, scripted
-from kbench.kernels.triton_launch import Launch, Launcher, load_policy_for
-from kbench.kernels.whole_rows import dense_like
+from kbench.kernels.matrices import dense_like
+from kbench.kernels.torch_fused import add_compiled, add_scripted
+from kbench.kernels.triton_launch import Launch, Launcher, processors_of
 from kbench.results.case import FORWARD, Case
 
 try:
@@ -65,11 +64,7 @@ def naive(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return (g * torch.sigmoid(g) * up.float()).to(gate.dtype)
 
 
-@swiglu.provider("torch-jit", factory=True)
-def torch_jit(case: Case) -> Callable[..., torch.Tensor]:
-    return scripted(naive)
-
-
+add_scripted(swiglu, naive)
 add_compiled(swiglu, naive)
 
 
@@ -132,8 +127,8 @@ def backward_launch(
 
 
 def _blocks(kernel: Any, x: torch.Tensor, block: int) -> Launch:
-    total, constants = x.numel(), {"BLOCK": block, "POLICY": load_policy_for(x)}
-    return Launch(kernel, math.ceil(total / block), (total,), constants, {})
+    constants = {"BLOCK": block, "POLICY": processors_of(x.device).load_policy(x.nbytes)}
+    return Launch(kernel, math.ceil(x.numel() / block), (x.numel(),), constants, {})
 
 
 BLOCKS, GRADIENTS = Launcher(forward_launch), Launcher(backward_launch)

@@ -41,9 +41,9 @@ def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() ->
 def test_it_covers_no_code_that_a_provider_does_not_run() -> None:
     assert files_of("gelu", "cuda") == {
         "providers_cuda.py", "gelu.cu", "device.cuh", "kernel.h", "binding.cpp", "cuda_source.py", "cuda_extension.py",
-        "whole_rows.py",
+        "matrices.py",
     }  # fmt: skip
-    elementwise = {"providers_triton.py", "triton_kernels.py", "triton_launch.py", "whole_rows.py"}
+    elementwise = {"providers_triton.py", "triton_kernels.py", "triton_launch.py", "matrices.py"}
     assert files_of("gelu", "triton") == elementwise
     assert "torch_fused.py" not in files_of("softmax", "cuda") | files_of("cross_entropy", "cuda")
     for operator in shipped():

@@ -121,7 +121,7 @@ def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
             yield Chosen(f"gelu {form} {dtype} {N}", gelu.blocks(x, x, form), (x, x), N % 16 == 0)
         for N in (781, 32768) if target == "sm_90" else ():
             x = tensor(64, N, dtype=dtype)
-            yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.whole_rows(x, x, form, None, None), (x, x), N % 16 == 0)
+            yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.row(x, x, form, None, None), (x, x), N % 16 == 0)
     x = tensor(4, 8192, dtype=dtype)
     yield Chosen(f"swiglu {dtype}", swiglu.forward_launch(x, x, x), (x, x, x), True)
     yield Chosen(f"swiglu backward {dtype}", swiglu.backward_launch(x, x, x, x, x), (x,) * 5, True)
@@ -167,7 +167,7 @@ def builds() -> dict[str, Build]:
     softmax.FIXED_PROGRAMS = {"meta": 1}
     different: dict[str, Build] = {}
     for target, processors in DEVICES.items():
-        for module in (triton_launch, gelu, norms):
+        for module in (triton_launch, gelu, norms, quantize_fp8, swiglu):
             module.processors_of = lambda device, processors=processors: processors  # type: ignore[attr-defined]
         for dtype in (torch.float32, torch.bfloat16) if target == "sm_90" else (torch.bfloat16,):
             for launches in (of_rows, of_elements, of_norms):
@@ -188,8 +188,8 @@ def builds() -> dict[str, Build]:
 def build_of(chosen: Chosen, dtype: torch.dtype, target: str, processors: Processors) -> Build:
     launch, constants, options = chosen.launch, dict(chosen.launch.constants), dict(chosen.launch.options)
     words: tuple[Any, ...] = ()
-    if launch.words is not None:
-        words = (tensor(1, dtype=torch.int64) if launch.words.size else None,)
+    if "words" in launch.kernel.arg_names:
+        words = (tensor(1, dtype=torch.int64) if launch.words else None,)
     if launch.waits and "TICKETS" in launch.kernel.arg_names and launch.programs > processors.multiprocessors:
         constants["TICKETS"] = True
     elif launch.waits:

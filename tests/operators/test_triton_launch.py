@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from kbench.kernels import triton_launch
-from kbench.kernels.triton_launch import KeptLaunch, Launch, Launcher, Matrix, Processors
+from kbench.kernels.triton_launch import KeptLaunch, Launch, Launcher, Matrix, Processors, Words
 from kbench.operators.cross_entropy.providers_triton import divide_both, divide_losses
 from kbench.operators.softmax.providers_triton import divide, divide_gradients
 
@@ -85,6 +85,7 @@ class Kernel:
         self.first: list[Any] = []
         self.again: list[Any] = []
         names = {"x": None, "N": None, "BLOCK": None, "PHASE": 0}
+        self.arg_names = [*names]
         self.params = [SimpleNamespace(name=name, default=default) for name, default in names.items()]
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
@@ -132,10 +133,11 @@ def test_programs_that_wait_start_together_or_take_tickets(
     monkeypatch.setattr(triton_launch, "processors_of", lambda device: Processors())
     monkeypatch.setattr("triton.runtime.driver", SimpleNamespace(active=SimpleNamespace(get_current_stream=None)))
     kernel: Any = Kernel()
-    kernel.arg_names = ["x", "N", "TICKETS"]
+    kernel.arg_names = ["x", "words", "TICKETS", "PHASE"]
+    monkeypatch.setattr(triton_launch, "mailbox", lambda *words: "a mailbox")
     on_device: Any = SimpleNamespace(device=torch.device("cuda", 0))
-    KeptLaunch(Launch(kernel, programs, (), {}, {}, waits=True))(on_device)
-    assert kernel.first == [((programs,), (), options)]
+    KeptLaunch(Launch(kernel, programs, (), {}, {}, Words(1, ())))(on_device)
+    assert kernel.first == [((programs,), ("a mailbox",), options)]
 
 
 class Slow(dict[Any, Any]):

@@ -11,20 +11,18 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from kbench.kernels.matrices import dense, dense_like, new_rows
 from kbench.kernels.triton_launch import (
-    TICKET_WORDS,
     KeptLaunch,
     Launch,
     Launcher,
     Processors,
-    Words,
     facts_of,
-    load_policy,
     power_of_two,
     processors_of,
+    shared_words,
     span_of,
 )
-from kbench.kernels.whole_rows import dense, dense_like, new_rows
 
 SHORT_BYTES = 1024
 """Shorter rows share a program."""
@@ -145,7 +143,7 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
         "EARLY": early or pieces == 1,
         "FENCE": fence and processors.packs,
         "PACKED": itemsize == 2 and pieces > 1 and single and processors.packs,
-        "POLICY": load_policy(M * N * itemsize, processors),
+        "POLICY": processors.load_policy(M * N * itemsize),
     }
     return Launch(forward.held_rows, math.ceil(M / rows), numbers, constants, options)
 
@@ -340,9 +338,8 @@ def shared_rows(shape: Shape, numbers: tuple[float, ...], sharing: Sharing) -> W
     options: dict[str, Any] = {"num_warps": max(1, sharing.warps * 32 // processors.warp_size)}
     if processors.packs:  # an NVIDIA device; on others, programs of so few threads always fit
         options["maxnreg"] = registers(sharing.resident * sharing.warps)
-    words, programs = Words(TICKET_WORDS + M * slices, ("slices", slices)), teams * slices
-    numbers = (*numbers, slices, span)
-    return Launch(kernels.shared_rows, programs, numbers, constants, options, words, waits=True), teams
+    numbers, words = (*numbers, slices, span), shared_words(M, slices)
+    return Launch(kernels.shared_rows, teams * slices, numbers, constants, options, words), teams
 
 
 def add_up(shape: Shape, parts: int) -> Launch:

@@ -9,8 +9,8 @@ from pathlib import Path
 from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource, rowwise
+from kbench.kernels.matrices import dense_like, new_rows, require_dense
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import dense_like, new_rows, require_dense
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 from kbench.results.case import Case
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource
 from kbench.kernels.libraries import add_in_place
-from kbench.kernels.whole_rows import dense, dense_like, new_rows, require_dense
+from kbench.kernels.matrices import dense, dense_like, new_rows, require_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 LOSSES = CudaSource(Path(__file__).parent / "cuda/losses.cu")

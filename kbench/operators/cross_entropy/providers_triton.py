@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.libraries import add_in_place
+from kbench.kernels.matrices import dense, dense_like, new_rows
 from kbench.kernels.triton_launch import (
     HELD_BYTES,
     Division,
@@ -31,7 +32,6 @@ from kbench.kernels.triton_launch import (
     waiting_rows,
     whole_rows,
 )
-from kbench.kernels.whole_rows import dense, dense_like, new_rows
 from kbench.operators.cross_entropy.operator import cross_entropy
 
 MOST_SLICES = 128
@@ -73,7 +73,7 @@ def losses(
         "PACKED": x.processors.packs and x.itemsize == 2,
     }
     words_of_row = 1 + division.slices * (2 if smooth else 1)
-    words = Words(x.rows * words_of_row if division.slices > 1 else 0, ("cross-entropy", words_of_row))
+    words = Words(x.rows * words_of_row, ("cross-entropy", words_of_row)) if division.slices > 1 else None
     numbers = (logits.stride(0), x.rows, x.columns, smoothing, division.slices, division.span, division.loops)
     programs = math.ceil(x.rows / division.together) * division.slices
     return Launch(kernels.losses, programs, numbers, constants, {"num_warps": division.warps}, words)

@@ -11,17 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.kernels.matrices import dense_like, require_dense
 from kbench.kernels.triton_launch import (
     Launch,
     Launcher,
     Processors,
-    load_policy_for,
     long_rows,
     processors_of,
     row_block,
     row_warps,
 )
-from kbench.kernels.whole_rows import dense_like, require_dense
 from kbench.operators.gelu.operator import gelu
 
 FEW_BYTES = {2: 2**20, 4: 2**19}
@@ -72,7 +71,7 @@ def blocks(out: Tensor, x: Tensor, approximate: str) -> Launch:
     return Launch(kernels.gelu, math.ceil(total / block), (total,), constants, {"num_warps": warps})
 
 
-def whole_rows(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
+def row(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
     """The launch of `triton-row`. Raises Unsupported if BLOCK does not hold a row."""
     block = row_block(x.shape[1], BLOCK)
     return _blocks_of_rows(x, approximate, block, num_warps or row_warps(block), exact_part(block, approximate))
@@ -95,10 +94,10 @@ def _blocks_of_rows(x: Tensor, approximate: str, block: int, warps: int, part: i
 
 def _shared_constants(x: Tensor, approximate: str) -> dict[str, Any]:
     """The constants that both kernels take."""
-    return {"TANH": approximate == "tanh", "POLICY": load_policy_for(x)}
+    return {"TANH": approximate == "tanh", "POLICY": processors_of(x.device).load_policy(x.nbytes)}
 
 
-BLOCKS, WHOLE_ROWS = Launcher(blocks), Launcher(whole_rows)
+BLOCKS, ROW = Launcher(blocks), Launcher(row)
 
 
 @gelu.provider("triton-row", requires="triton", supports=long_rows)
@@ -107,7 +106,7 @@ def triton_row(
 ) -> Tensor:
     """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
     out = dense_like(x)
-    WHOLE_ROWS((out,), (x,), approximate, BLOCK, num_warps)
+    ROW((out,), (x,), approximate, BLOCK, num_warps)
     return out
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource, rowwise
+from kbench.kernels.matrices import new_rows
 from kbench.kernels.norms.launch import gradients, normalise
-from kbench.kernels.whole_rows import new_rows
 from kbench.operators.rmsnorm.operator import rmsnorm
 from kbench.results.case import Case
 

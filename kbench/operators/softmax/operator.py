@@ -10,7 +10,7 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels.libraries import liger_rows, quack_matrix, quack_reads
-from kbench.kernels.torch_fused import add_compiled, scripted
+from kbench.kernels.torch_fused import add_compiled, add_scripted
 from kbench.results.case import FORWARD, Case
 from kbench.results.vocabulary import EdgeInput
 
@@ -143,11 +143,7 @@ def naive(x: torch.Tensor) -> torch.Tensor:
     return (e / e.sum(-1, keepdim=True)).to(x.dtype)
 
 
-@softmax.provider("torch-jit", factory=True)
-def torch_jit(case: Case) -> Callable[[torch.Tensor], torch.Tensor]:
-    return scripted(naive)
-
-
+add_scripted(softmax, naive)
 add_compiled(softmax, naive)
 
 

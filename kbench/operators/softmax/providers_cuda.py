@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from kbench.kernels.cuda_source import CudaSource, rowwise
-from kbench.kernels.whole_rows import dense, dense_like
+from kbench.kernels.matrices import dense, dense_like
 from kbench.operators.softmax.operator import softmax
 from kbench.results.case import Case
 

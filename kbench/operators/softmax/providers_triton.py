@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kbench.kernels.matrices import dense, dense_like, require_dense
 from kbench.kernels.triton_launch import (
     Division,
     Launch,
@@ -31,7 +32,6 @@ from kbench.kernels.triton_launch import (
     waiting_rows,
     whole_rows,
 )
-from kbench.kernels.whole_rows import dense, dense_like, require_dense
 from kbench.operators.softmax.operator import softmax
 
 
