@@ -12,7 +12,7 @@ from itertools import chain
 from statistics import median
 
 from kbench.results.row import Row
-from kbench.results.vocabulary import CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed, Role
+from kbench.results.vocabulary import CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed
 from kbench.text.words import list_words, plural
 
 WORK_SHARE = 0.01
@@ -36,7 +36,7 @@ def audit(rows: Sequence[Row]) -> list[str]:
     cases: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     lines: RowsByLine = defaultdict(list)
     for row in rows:
-        if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
+        if row.of_provider and Flag.UNCHECKED in row.flags:
             cases[row.session, row.case].append(row)
     for row in chain(*cases.values()):
         lines[row.configuration_name].append(row)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kbench.results.case import Case
 from kbench.results.cells import is_plausible
 from kbench.results.row import Row
-from kbench.results.vocabulary import Flag, Role, Status
+from kbench.results.vocabulary import Flag, Status
 
 
 class CaseKey(NamedTuple):
@@ -50,7 +50,7 @@ def more_sessions(rows: Iterable[Row]) -> str:
 
 
 def is_wrong(row: Row) -> bool:
-    return row.role == Role.PROVIDER and row.status in (Status.WRONG, Status.TAMPERED)
+    return row.of_provider and row.status in (Status.WRONG, Status.TAMPERED)
 
 
 def wrong_cases(rows: Iterable[Row], name: str | None) -> set[CaseKey]:
@@ -68,7 +68,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
     in a session of a case is left out of that case."""
     cases: dict[CaseKey, RowsByConfiguration] = {}
     for row in rows:
-        if row.role == Role.PROVIDER and timed(row):
+        if row.of_provider and timed(row):
             cases.setdefault(key_of(row), {}).setdefault(row.configuration_name, []).append(row)
     for key, configuration in distrusted(rows):
         cases.get(key, {}).pop(configuration, None)
@@ -78,7 +78,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
 def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
     """The configuration that speed-ups are over: the stated one if it has rows, else the one whose own speed-up is always
     1."""
-    providers = [row for row in rows if row.role == Role.PROVIDER]
+    providers = [row for row in rows if row.of_provider]
     if stated is not None and any(row.configuration_name == stated for row in providers):
         return stated
     speedups_by_configuration: dict[str, set[float]] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kbench.errors import UsageError
 from kbench.results.row import COLUMNS, Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Status
 from kbench.text.numbers import microseconds, speed
 from kbench.text.suggest import unknown
 
@@ -94,7 +94,7 @@ def default_metric(files: Iterable[Sequence[Row]]) -> str:
     It is tflops if the operator of every timed row counts its operations, and arithmetic bounds some of them, as the summary of
     a run shows TFLOP/s then; gbps if a timed row has it; otherwise ms, which the rows of a script always have.
     """
-    timed = [row for rows in files for row in rows if row.role is Role.PROVIDER and row.status is Status.OK]
+    timed = [row for rows in files for row in rows if row.of_provider and row.status is Status.OK]
     if timed and all(row.tflops is not None for row in timed) and any(row.bound_by_arithmetic for row in timed):
         return "tflops"
     return "gbps" if not timed or any(row.gbps is not None for row in timed) else "ms"

@@ -23,7 +23,7 @@ from statistics import NormalDist, median
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.pairwise import TimeDifference, difference, standard_error
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role
+from kbench.results.vocabulary import Control
 from kbench.text.numbers import MEANINGLESS, format_share
 from kbench.text.words import plural
 
@@ -111,7 +111,7 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
     sides: dict[CaseKey, tuple[list[Row], list[Row]]] = {}
     for row in rows:
         repeated = row.control is Control.REPEAT
-        if timed(row) and (repeated or (row.role == Role.PROVIDER and row.configuration_name == baseline)):
+        if timed(row) and (repeated or (row.of_provider and row.configuration_name == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
     by_case = {
         key: difference(baseline_rows, repeats)

@@ -14,7 +14,7 @@ from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Flag, Role
+from kbench.results.vocabulary import Flag
 
 FASTEST, TIED, UNCLEAR, ALONE = "*", "~", "?", ""
 """The marks of a winner: all others are slower, some tie with it, the measurements do not tell, there is no other."""
@@ -153,7 +153,7 @@ class Analysis:
         """A standing for every configuration, the highest mean speed-up first, configurations without one last."""
         rows_of: dict[str, list[Row]] = {}
         for row in self.rows:
-            if row.role == Role.PROVIDER:
+            if row.of_provider:
                 rows_of.setdefault(row.configuration_name, []).append(row)
         first = first_places(self.winners)
         lines = []

@@ -17,7 +17,7 @@ from kbench.analysis.cases import timed
 from kbench.comparison.model import CONDITIONS, Drift, Key
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role
+from kbench.results.vocabulary import Control
 
 SHARE_OF_GAUGES = 0.5
 """A session counts for the drift if it has at least this share of the gauges of the session with the most gauges."""
@@ -71,12 +71,12 @@ def _gauges(
     files refer to; None if they refer to different ones.
     """
     rows = [row for row in rows if timed(row)]
-    alone = all(row.configuration_name == baseline for row in rows if row.role == Role.PROVIDER)
+    alone = all(row.configuration_name == baseline for row in rows if row.of_provider)
     for row in rows:
         alike = [getattr(row, name) for name in conditions]
         if row.control is Control.COPY:
             kind = "copy control"
-        elif row.role == Role.PROVIDER and row.configuration_name == baseline and row.source_hash and not alone:
+        elif row.of_provider and row.configuration_name == baseline and row.source_hash and not alone:
             kind = f"unchanged {baseline}"
             alike += [row.source_hash, row.env_id, row.code]
         else:

@@ -19,7 +19,7 @@ from kbench.results.case import Case
 from kbench.results.environment import Environment, environment_path, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import Control, Status
 from kbench.text.words import list_words
 
 _SAME = "continue the file with its original config and options, or start a new file"
@@ -95,7 +95,7 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device
     rows = list(results.only(keeps).rows)
     code = plan.catalog.providers(plan.operator)
     for row in rows:
-        if row.role is Role.PROVIDER and row.source_hash not in ("", code[row.provider].source_hash):
+        if row.of_provider and row.source_hash not in ("", code[row.provider].source_hash):
             raise _refusal(path, [f"the code of {row.configuration_name} has changed"])
         name = f"the weight of {row.case.label}"
         if differences := _differences({name: row.weight}, {name: plan.weights.get(row.case)}):
@@ -161,7 +161,7 @@ def _finished(results: Results, plan: Plan) -> set[tuple[int, Case]]:
         if task is None:
             raise ResultsError(f"{results.path}:{line}: the case of this row is not in the sweep; {_SAME}")
         names = {configuration.name for configuration in task.configurations}
-        if row.role is Role.PROVIDER and row.configuration_name not in names:
+        if row.of_provider and row.configuration_name not in names:
             message = f"this run has no provider {row.configuration_name}"
             raise ResultsError(f"{results.path}:{line}: {message}; {_SAME}")
         lines.setdefault((row.session, row.case), []).append(number)
@@ -177,7 +177,7 @@ def _finished(results: Results, plan: Plan) -> set[tuple[int, Case]]:
 
 def _is_complete(rows: Sequence[Row], task: Task) -> bool:
     """Whether the rows of a case are all there. A run writes the controls last."""
-    of_providers = {row.configuration_name: row for row in rows if row.role is Role.PROVIDER}
+    of_providers = {row.configuration_name: row for row in rows if row.of_provider}
     timed = {name for name, row in of_providers.items() if row.status is Status.OK}
     controls = {Control.COPY, Control.EMPTY} if timed else set()
     if task.baseline in timed:

@@ -120,7 +120,7 @@ class ProgramRun:
             return ExitStatus.INTERRUPTED
         if self.code:
             return self.code if self.code > 0 else 128 - self.code
-        measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
+        measured = any(row.status.right for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
     def add(self, rows: Sequence[Row], process: _Process, baseline: str = "") -> None:

@@ -9,7 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kbench.protocol import STEPS, Message, StepBegun, Task
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 from kbench.text.numbers import microseconds
 from kbench.text.terminal import console
 
@@ -125,7 +124,7 @@ def make_progress(tasks: Sequence[Task]) -> PlainProgress:
 
 def describe_fastest(rows: Sequence[Row]) -> str:
     """The shortest time of a case and its provider. The summary, which knows the noise, says whether that is the fastest."""
-    timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
+    timed = [row for row in rows if row.of_provider and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)

@@ -19,7 +19,6 @@ from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.prepare import RunOptions
 from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Row
-from kbench.results.vocabulary import Status
 
 
 @dataclass
@@ -46,7 +45,7 @@ class RunResult:
             return ExitStatus.INTERRUPTED
         if any(row.status.failed for row in self.rows):
             return ExitStatus.FAILED
-        measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
+        measured = any(row.status.right for row in self.rows)
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 

@@ -39,7 +39,7 @@ from kbench.protocol import (
 )
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Status
 
 MOST_STARTS = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -317,12 +317,12 @@ class WorkerSupervisor:
             self._end_worker()
         for configuration in left:
             self._deaths.pop(configuration.name, None)
-        measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
+        measured = {row.configuration_name: row for row in rows if row.of_provider} | failed
         of_providers = [
             measured.get(configuration.name) or make_failed_row(task, configuration, Status.CRASHED, NONSENSE)
             for configuration in task.configurations
         ]
-        return of_providers + [row for row in rows if row.role != Role.PROVIDER], calls
+        return of_providers + [row for row in rows if not row.of_provider], calls
 
 
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:

@@ -24,7 +24,7 @@ from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import Control, Flag, Role, Status
+from kbench.results.vocabulary import Control, Flag, Status
 
 IDENTITY = attrgetter("case", "provider", "params", "session", "device_uuid", "started_at", "status", "ms")
 """What is equal in two rows that are one, as in a file and its copy."""
@@ -109,7 +109,7 @@ def _without_repeats(runs: Sequence[Run]) -> list[Run]:
         rows = {IDENTITY(row): row for row in run.rows}
         fresh = [row for identity, row in rows.items() if identity not in earlier]
         earlier.update(rows)
-        if any(row.role is Role.PROVIDER for row in fresh):
+        if any(row.of_provider for row in fresh):
             fresh_runs.append(replace(run, rows=fresh))
     return fresh_runs
 
@@ -275,7 +275,7 @@ def join_runs(runs: Sequence[Run]) -> Timeline:
     """
     readings = [reading for place, run in enumerate(runs) for reading in _readings(place, run)]
     levels = _session_levels(readings)
-    providers = [reading for reading in readings if reading.row.role is Role.PROVIDER]
+    providers = [reading for reading in readings if reading.row.of_provider]
     latest = {reading.key.subject: reading.key for reading in reversed(providers) if reading.is_whole}
     members: dict[SeriesKey, dict[int, list[_Reading]]] = defaultdict(lambda: defaultdict(list))
     for place, group in itertools.groupby(providers, key=lambda reading: reading.run):

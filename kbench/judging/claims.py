@@ -14,7 +14,7 @@ from kbench.protocol import ClockReading
 from kbench.results.case import BACKWARD, Case
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
-from kbench.results.vocabulary import Flag, Role
+from kbench.results.vocabulary import Flag
 
 GAIN_CASES, DRAWN_CASES = 2, 2
 """In how many cases the times are held against the other clock: those where a candidate claims the largest speed-up, and
@@ -56,7 +56,7 @@ def held_against_clock(
     """The rows. Those of a candidate are `suspect` in a case in which its time is too short, or that of a baseline too long, or
     where a baseline, timed in other cases, is said to decline and does not."""
     factor = CLAIM_FACTOR if accelerated else HOST_CLAIM_FACTOR
-    of_providers = [row for row in rows if row.role == Role.PROVIDER and row.case.mode != BACKWARD]
+    of_providers = [row for row in rows if row.of_provider and row.case.mode != BACKWARD]
     # the time of a host contains the launch
     timed = [(row if accelerated else replace(row, launch_ms=None), row.ms) for row in of_providers if row.ms]
     baselines = {row.configuration_name for row, _ in timed} - set(candidates)
@@ -107,7 +107,7 @@ def _held_cases(timed: Sequence[tuple[Row, float]], candidates: Collection[str])
 
 
 def _marked(row: Row, reasons: list[str]) -> Row:
-    if not reasons or not row.ms or row.role != Role.PROVIDER:
+    if not reasons or not row.ms or not row.of_provider:
         return row
     flags = tuple(dict.fromkeys([Flag.SUSPECT.value, *row.flags]))
     return replace(row, flags=flags, reason="; ".join(filter(None, [*reasons, row.reason])))

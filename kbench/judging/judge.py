@@ -34,7 +34,6 @@ from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -118,7 +117,7 @@ def _answer(
     for name in entrants.judged:
         speeds = [speed for other in entrants.baselines if (speed := against(analysis, plan.info, name, other))]
         named = entrants.baselines_named
-        rows = [row for row in timed.rows if row.role == Role.PROVIDER and row.configuration_name == name]
+        rows = [row for row in timed.rows if row.of_provider and row.configuration_name == name]
         verdict = judged(
             name,
             [*checks.of(name), *rows],
@@ -183,10 +182,8 @@ def _entrants(plan: Plan, file: Path, options: JudgeOptions) -> Entrants:
 
 def command_again(config: str, plugins: Sequence[str | Path], seed: int, row: Row) -> str:
     """The shell command that checks the provider of a row again on the same inputs, or times it again in the case."""
-    case = {"dtype": row.case.dtype, **row.case.axes, "seed": seed}
     words = [word for plugin in plugins for word in ("--plugin", str(plugin))]
-    words += ["--only", row.configuration_name]
-    words += [word for name, value in case.items() for word in ("--set", f"{name}={value}")]
+    words += ["--only", row.configuration_name, *row.case.set_options(), "--set", f"seed={seed}"]
     return shlex.join(["kbench", "check" if row.edge else "run", config, *words])
 
 

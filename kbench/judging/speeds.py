@@ -24,7 +24,7 @@ from kbench.protocol import OperatorInfo
 from kbench.results.case import Case
 from kbench.results.environment import read_environment
 from kbench.results.row import Row
-from kbench.results.vocabulary import CHECKED_REASON, Flag, Role, Status
+from kbench.results.vocabulary import Flag, Status
 from kbench.why.facts import RowFacts
 from kbench.why.reasons import find_reasons
 
@@ -96,7 +96,7 @@ def gaps(analysis: Analysis, provider: str, baseline: str, *, named: bool) -> li
     lacking = {key.case for key in keys if baseline not in analysis.cases[key]}
     rows: dict[object, list[Row]] = {}
     for row in analysis.rows:
-        if row.role == Role.PROVIDER and row.configuration_name == baseline and row.case in lacking:
+        if row.of_provider and row.configuration_name == baseline and row.case in lacking:
             rows.setdefault(row.case, []).append(row)
     counted = Counter(_why(group) for group in rows.values())
     nowhere = len(lacking) == len(keys)
@@ -120,7 +120,7 @@ def _why(rows: Sequence[Row]) -> tuple[Status | Flag, str]:
         if Flag.SUSPECT in row.flags:
             return Flag.SUSPECT, row.reason or "its time is shorter than it can be"
     row = next((row for row in rows if row.status.failed), rows[0])
-    return row.status, row.reason or (CHECKED_REASON if row.status is Status.CHECKED else "")
+    return row.status, row.shown_reason
 
 
 def _is_fault(status: Status | Flag) -> bool:
@@ -130,7 +130,7 @@ def _is_fault(status: Status | Flag) -> bool:
 def profile_of(provider: str, rows: Sequence[Row], baselines: Sequence[BaselineSpeed], path: Path) -> Profile | None:
     """The profile of a provider from the rows of the results file at `path`, and from what lies beside it. None if it has no
     time, or no other than suspect ones. Without a baseline, the case in which it takes longest counts."""
-    own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == provider and row.ms]
+    own = [row for row in rows if row.of_provider and row.configuration_name == provider and row.ms]
     own = [row for row in own if Flag.SUSPECT not in row.flags]
     if not own:
         return None

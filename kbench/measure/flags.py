@@ -12,7 +12,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.experiment import Experiment
 from kbench.results.row import Row
 from kbench.results.timers import TICK_MS, timer_kind
-from kbench.results.vocabulary import Control, Flag, Role
+from kbench.results.vocabulary import Control, Flag
 
 OVERHEAD_SHARE = 0.20
 """If the `empty` control takes more than this share of a time, the time depends too much on the timer: a kernel that is twice
@@ -66,7 +66,7 @@ def flagged(row: Row, contender: Contender, experiment: Experiment, empty_ms: fl
         return row
     if row.control is Control.EMPTY:
         empty_ms = None
-    provider, suspect = row.role == Role.PROVIDER, suspicion(row, experiment, empty_ms)
+    provider, suspect = row.of_provider, suspicion(row, experiment, empty_ms)
     weakness = (experiment.weakness or contender.accuracy.remark) if provider else ""
     raised = {
         Flag.SUSPECT: suspect,

@@ -25,7 +25,7 @@ from kbench.plotting.names import four_digits, shorten, title_of
 from kbench.plotting.style import LINES, MARK_SHAPES, Style, Theme, provider_of, styles
 from kbench.results.case import LIKE_NUMBER, configuration_name, value_order
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
-from kbench.results.vocabulary import Control, Flag, Role, Status
+from kbench.results.vocabulary import Control, Flag, Status
 from kbench.text.suggest import unknown
 
 COPY_CURVE = "copy (control)"
@@ -175,9 +175,9 @@ def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
             is_copy = row.control is Control.COPY and metric.has_copy
             is_valid = row.status is Status.OK and Flag.SUSPECT not in row.flags
             is_lost = is_valid and (key_of(row), row.configuration_name) in lost
-            if is_copy or (row.role is Role.PROVIDER and not is_lost):
+            if is_copy or (row.of_provider and not is_lost):
                 points.append(_point(row, source.label, axes, metric))
-    of_providers = [point for point in points if point.row.role is Role.PROVIDER]
+    of_providers = [point for point in points if point.row.of_provider]
     if not any(point.has_value for point in of_providers):
         counts = Counter(point.row.status.value for point in of_providers)
         outcomes = ", ".join(f"{counts[status]} {status}" for status in sorted(counts)) or "no rows of providers at all"
@@ -253,7 +253,7 @@ def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | No
         for name, number in _numbers_in(point.row.params).items():
             swept[name].add(number)
     name = choose_axis(sizes | swept if chosen else sizes, chosen, axes)
-    curves = {point.curve for point in values if point.row.role is Role.PROVIDER}
+    curves = {point.curve for point in values if point.row.of_provider}
     if not chosen and len(curves) > MANY_CURVES and swept:
         parameter = max(sorted(swept), key=lambda name: len(swept[name]))
         name = parameter if len(swept[parameter]) >= max(2, len(sizes.get(name, ()))) else name

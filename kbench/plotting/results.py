@@ -30,7 +30,7 @@ from kbench.plotting.pages import (
 from kbench.plotting.style import theme_by_name
 from kbench.results.cells import MARGIN
 from kbench.results.row import COLUMNS
-from kbench.results.vocabulary import Flag, Role, Status
+from kbench.results.vocabulary import Flag, Status
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words
@@ -143,7 +143,7 @@ def caption(
     """The lines under a picture: the machine, the method, `meaning`, and the rows that the picture does not show."""
     text = [labelled(source, machine_line(source), sources) for source in sources]
     text += [method_line(sources, metric if bands else None), *meaning]
-    rows = [point for point in points if point.row.role is Role.PROVIDER]
+    rows = [point for point in points if point.row.of_provider]
     lost: dict[str, list[str]] = defaultdict(list)
     for point in rows:
         if not point.drawn:
@@ -166,7 +166,7 @@ def labelled(source: ResultsFile, line: str, sources: Sequence[ResultsFile]) -> 
 
 def machine_line(source: ResultsFile) -> str:
     """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
-    measured = [row for row in source.rows if row.status in (Status.OK, Status.CHECKED)]
+    measured = [row for row in source.rows if row.status.right]
     devices = natural({row.device for row in measured if row.device}) or [source.environment.device or ""]
     driver, versions = source.environment.driver, source.environment.packages
     dates = sorted({row.started_at[:10] for row in measured if row.started_at})
@@ -190,7 +190,7 @@ def method_line(sources: Sequence[ResultsFile], metric: Metric | None = None) ->
         parts.append("band: p20 to p80")
     elif metric and sessions > 1:
         parts.append("band: all sessions")
-    providers = [row for row in timed if row.role is Role.PROVIDER]
+    providers = [row for row in timed if row.of_provider]
     noisy = sum(Flag.NOISY in row.flags for row in providers)
     parts += [f"{noisy} of {len(providers)} rows noisy"] if noisy else []
     return " · ".join(parts)

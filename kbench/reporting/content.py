@@ -16,7 +16,7 @@ from kbench.plotting import Choices, plot, plot_changes
 from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import number, page_table
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import Control, Status
 from kbench.summary import caveats, counts, details_table, headline, left_out, standings_table
 from kbench.text.numbers import microseconds, speed, ulps
 from kbench.text.table import Table
@@ -66,7 +66,7 @@ def content(
     files = list(map(read_file, named))
     sources = load_sources(files, where)
     members = [(source.label, row) for source in sources for row in source.rows]
-    members.sort(key=lambda member: member[1].role == Role.CONTROL)
+    members.sort(key=lambda member: not member[1].of_provider)
     common, rows = _all_rows(sources, members)
     pictures, no_picture = _pictures(sources)
     measured = [row for source in sources for row in source.results.provider_rows]
@@ -183,7 +183,7 @@ def _all_rows(sources: Sequence[ResultsFile], members: Sequence[tuple[str, Row]]
         for name, write in NUMBERS.items()
     ]
     columns = [
-        ("provider", [row.configuration_name + " (control)" * (row.role == Role.CONTROL) for row in rows]),
+        ("provider", [row.configuration_name + " (control)" * (not row.of_provider) for row in rows]),
         ("file", [label for label, _ in members]),
         ("operator", [row.case.operator for row in rows]),
         *((axis, [str(row.case.axes.get(axis, "")) for row in rows]) for axis in axes),
@@ -241,7 +241,7 @@ def _runs(sources: Sequence[ResultsFile]) -> list[dict[str, str]]:
 
 def _properties(source: ResultsFile) -> dict[str, str]:
     """Device, timer, cache and sessions from the rows, and what the environment file says."""
-    timed = [row for row in source.rows if row.status is Status.OK and row.role is Role.PROVIDER]
+    timed = [row for row in source.rows if row.status is Status.OK and row.of_provider]
     of_rows = {name: "/".join(sorted({getattr(row, name) for row in timed} - {""})) for name in CONDITION_COLUMNS}
     of_rows |= {"sessions": str(len({row.session for row in source.rows})), "rows": str(len(source.rows))}
     environment = source.environment

@@ -80,6 +80,11 @@ class Case:
         """What random numbers and hashes of the case are made from. In dicts and sets, a case stands for itself."""
         return (self.operator, tuple(self.axes.items()), self.dtype)
 
+    def set_options(self) -> list[str]:
+        """The options of `kbench run` that choose it: `--set dtype=float32 --set M=4096`."""
+        keys = {"dtype": self.dtype, **self.axes}
+        return [word for name, value in keys.items() for word in ("--set", f"{name}={value}")]
+
     def to_json(self) -> dict[str, Any]:
         return {"operator": self.operator, "axes": dict(self.axes), "dtype": self.dtype}
 

@@ -25,7 +25,6 @@ from kbench.results.row import (
     axis_columns,
     csv_header,
 )
-from kbench.results.vocabulary import Role
 from kbench.text.words import list_words
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Results:
     @property
     def provider_rows(self) -> list[Row]:
         """The rows without those of controls."""
-        return [row for row in self.rows if row.role is Role.PROVIDER]
+        return [row for row in self.rows if row.of_provider]
 
     @property
     def warnings(self) -> list[str]:
@@ -226,7 +225,7 @@ def _check_each_row_once(results: Results) -> None:
     for row, line in zip(results.rows, results.lines, strict=True):
         conditions = tuple(getattr(row, name) for name in CONDITION_COLUMNS)
         key = (row.case, row.provider, row.params, row.session, conditions)
-        if row.role is Role.PROVIDER and first.setdefault(key, line) != line:
+        if row.of_provider and first.setdefault(key, line) != line:
             subject = f"{row.case.label} {row.configuration_name} session {row.session} is also on line {first[key]}"
             raise ResultsError(f"{results.path}:{line}: {subject}; keep one of the two lines")
 

@@ -13,7 +13,7 @@ from typing import Any
 from kbench.results.case import FORWARD, Case, configuration_name
 from kbench.results.cells import KINDS, Kind, format_cell
 from kbench.results.timers import timers_in_words
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class Row:
             contradiction = "there is no time"
         elif self.status is not Status.OK and timed:
             contradiction = "there is a time"
-        elif self.status not in (Status.OK, Status.CHECKED) and not self.reason:
+        elif not self.status.right and not self.reason:
             contradiction = "there is no reason"
         if contradiction:
             who = f"{self.case.label} {self.provider}"
@@ -258,9 +258,19 @@ class Row:
         return configuration_name(self.provider, self.params)
 
     @property
+    def of_provider(self) -> bool:
+        """Whether it is the row of a provider, and not that of a control."""
+        return self.role is Role.PROVIDER
+
+    @property
     def control(self) -> Control | None:
         """The control that it is the row of; None for the row of a provider."""
-        return next((control for control in Control if self.role is Role.CONTROL and control == self.provider), None)
+        return next((control for control in Control if control == self.provider and not self.of_provider), None)
+
+    @property
+    def shown_reason(self) -> str:
+        """The reason that readers see: a `checked` row need not have one itself."""
+        return self.reason or (CHECKED_REASON if self.status is Status.CHECKED else "")
 
     @property
     def bound_by_arithmetic(self) -> bool:

@@ -20,7 +20,6 @@ from kbench.errors import UsageError
 from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
 from kbench.results.reader import Results
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, IDENTITY_COLUMNS, Row
-from kbench.results.vocabulary import Role
 from kbench.text.suggest import as_written, unknown
 from kbench.text.words import COMMA_OUTSIDE
 
@@ -136,7 +135,7 @@ class RowFilter:
 
     def _chooses_among(self, row: Row) -> bool:
         """Whether terms on PROVIDER_COLUMNS choose among such rows: those of providers, or all rows if a term names `role`."""
-        return row.role is Role.PROVIDER or any(term.column == "role" for term in self.terms)
+        return row.of_provider or any(term.column == "role" for term in self.terms)
 
 
 def _spellings(row: Row, column: str) -> list[str]:

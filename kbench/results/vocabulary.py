@@ -60,7 +60,12 @@ class Status(ExplainedWord):
     @property
     def failed(self) -> bool:
         """Whether this outcome makes `kbench run` exit with 1."""
-        return not self.declined and self not in (Status.OK, Status.CHECKED)
+        return not self.declined and not self.right
+
+    @property
+    def right(self) -> bool:
+        """Whether the provider took part, and nothing was wrong."""
+        return self in (Status.OK, Status.CHECKED)
 
     @property
     def declined(self) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
-from kbench.results.vocabulary import Role
 from kbench.summary.sentences import cases_of, caveats, counts, headline, left_out, precision_reached
 from kbench.summary.tables import details_table, stages_table, standings_table, times_table
 from kbench.text import terminal
@@ -22,7 +21,7 @@ __all__ = [
 def print_summary(analysis: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
     """Print the summary to stdout. A terminal gets at most `most_cases` lines of cases and `more`, the command that prints all.
     `detailed` adds a table of the fastest provider of each case, which also stands in for times that are too wide."""
-    timed = any(row.ms is not None and row.role == Role.PROVIDER for row in analysis.rows)
+    timed = any(row.ms is not None and row.of_provider for row in analysis.rows)
     if findings := audit(analysis.rows):
         _print_lines("Before the numbers:", findings)
     print()

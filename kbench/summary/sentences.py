@@ -9,7 +9,7 @@ from kbench.analysis import Analysis, Standing
 from kbench.analysis.cases import more_sessions, wrong_cases
 from kbench.analysis.ranking import ALONE, UNCLEAR
 from kbench.results.row import Row
-from kbench.results.vocabulary import NOT_TIMED, Flag, Role, Status
+from kbench.results.vocabulary import NOT_TIMED, Flag, Status
 from kbench.text.numbers import percent
 from kbench.text.words import list_words, plural
 
@@ -96,7 +96,7 @@ def _subject(analysis: Analysis, standing: Standing, cases: int) -> str:
 
 def caveats(analysis: Analysis) -> list[str]:
     """Lines on how far to trust the tables: the noise floor, flags, and providers whose output is not deterministic."""
-    providers = [row for row in analysis.rows if row.role == Role.PROVIDER]
+    providers = [row for row in analysis.rows if row.of_provider]
     too_noisy = analysis.noise.too_noisy  # the headline says so
     lines = [analysis.noise.sentence()] if any(row.ms is not None for row in providers) and not too_noisy else []
     if analysis.weights and analysis.baseline is not None and not too_noisy:
@@ -118,7 +118,7 @@ def caveats(analysis: Analysis) -> list[str]:
 
 def precision_reached(rows: Sequence[Row], precision: float) -> str:
     """How many times of providers are known to the share `precision`, and how well the others are."""
-    shares = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
+    shares = [row.precision for row in rows if row.of_provider and row.ms is not None]
     reached = sum(share is not None and share <= precision for share in shares)
     text = f"precision: {reached} of {len(shares)} measured times are known to within {percent(precision)}"
     measured = [share for share in shares if share is not None]
@@ -159,7 +159,7 @@ def _shared_values(lost: Sequence[Row], rows: Sequence[Row]) -> str:
     """`, all at N=1001`: what all cases of the lost rows of a configuration share, and no case in which it is right. Empty if
     there is nothing."""
     name = lost[0].configuration_name
-    right = [row for row in rows if row.configuration_name == name and row.status in (Status.OK, Status.CHECKED)]
+    right = [row for row in rows if row.configuration_name == name and row.status.right]
     of_lost, of_right = ([{"dtype": row.case.dtype, **row.case.axes} for row in group] for group in (lost, right))
     shared = {
         column: value
@@ -175,5 +175,5 @@ def _shared_values(lost: Sequence[Row], rows: Sequence[Row]) -> str:
 
 def counts(rows: Sequence[Row]) -> str:
     """`45 ok, 9 checked, 3 unavailable`: the rows of providers by status, without controls."""
-    statuses = [row.status for row in rows if row.role == Role.PROVIDER]
+    statuses = [row.status for row in rows if row.of_provider]
     return ", ".join(f"{statuses.count(status)} {status.value}" for status in Status if status in statuses)

@@ -13,7 +13,7 @@ from kbench.analysis.ranking import MARKS, TIED, UNCLEAR
 from kbench.results.case import value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
-from kbench.results.vocabulary import Flag, Role
+from kbench.results.vocabulary import Flag
 from kbench.text.numbers import arithmetic_unit, copy_share, light_share, microseconds, speed, ulps
 from kbench.text.table import NO_VALUE, Table
 
@@ -143,9 +143,9 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     lost = {}
     for row in analysis.rows:
         name = row.case, row.configuration_name
-        if row.role == Role.PROVIDER and row.status.failed:
+        if row.of_provider and row.status.failed:
             lost[name] = row.status.value
-        elif row.role == Role.PROVIDER and row.ms is not None:
+        elif row.of_provider and row.ms is not None:
             lost.setdefault(name, Flag.SUSPECT.value)
     times = [
         [
@@ -249,7 +249,7 @@ def _speedup(analysis: Analysis, won: Winner) -> str:
 
 def stages_table(rows: Sequence[Row]) -> Table:
     """The times in ms of allocation, copies and kernel: a line for each case and provider whose stages were measured."""
-    measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
+    measured = [row for row in rows if row.of_provider and row.alloc_ms is not None]
     axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))
     lines = [
         [

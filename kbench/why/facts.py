@@ -16,7 +16,7 @@ from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import Results, read_results
 from kbench.results.row import COLUMNS, Row
 from kbench.results.row_filter import RowFilter
-from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Status
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words
 
@@ -133,7 +133,7 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     results = read_results(path)
     chosen = _find_row(results, terms)
     of_case = [row for row in results.rows if row.case == chosen.case and row.device == chosen.device]
-    providers = [row for row in of_case if row.role == Role.PROVIDER]
+    providers = [row for row in of_case if row.of_provider]
     names = [chosen.configuration_name]
     if versus:
         names_of_case = list(dict.fromkeys(row.configuration_name for row in providers))

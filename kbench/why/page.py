@@ -146,7 +146,5 @@ def ncu_command(facts: RowFacts) -> str:
     call = ["--launch-skip", str(CALLS_BEFORE * launches), "--launch-count", str(launches)]
     cache = "none" if facts.row.cache == "warm" else "all"
     how = ["--target-processes", "all", "--clock-control", "none", "--cache-control", cache, "--set", "full"]
-    case = {"dtype": facts.row.case.dtype, **facts.row.case.axes}
-    sets = [word for name, value in case.items() for word in ("--set", f"{name}={value}")]
-    run = ["kbench", "run", facts.config, "--only", facts.name, *sets, "--no-plot", "--out", "counted"]
-    return shlex.join(["ncu", *kernels, *call, *how, *run])
+    run = ["kbench", "run", facts.config, "--only", facts.name, *facts.row.case.set_options()]
+    return shlex.join(["ncu", *kernels, *call, *how, *run, "--no-plot", "--out", "counted"])

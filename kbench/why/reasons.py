@@ -12,7 +12,6 @@ from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.numbers import microseconds
 from kbench.text.words import plural
 from kbench.why.facts import RowFacts
@@ -55,8 +54,8 @@ class Reason:
 def find_reasons(facts: RowFacts) -> list[Reason]:
     """The reasons for the time of a row, the most important first. There is always one for a row with a time."""
     if facts.row.ms is None:
-        why = facts.row.reason or (CHECKED_REASON if facts.row.status == Status.CHECKED else "")
-        return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.row.status, why]))}).")]
+        why = filter(None, [facts.row.status, facts.row.shown_reason])
+        return [Reason("no-time", 1.0, f"It has no time ({': '.join(why)}).")]
     reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
     if max(facts.light or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.

@@ -30,7 +30,7 @@ from kbench.measure.steps import DeviceLost
 from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import Control, Status
 
 CALL = "call"
 """The parameter of a line that calls do_bench more than once: the number of the call, from 1."""
@@ -167,7 +167,7 @@ class PointRun:
         self._count_work()
         self._number_calls()
         first, *others = [group.rows() for group in self.groups]
-        return first + [row for rows in others for row in rows if row.role != Role.CONTROL]
+        return first + [row for rows in others for row in rows if row.of_provider]
 
     def _announce(self) -> None:
         rows = [
