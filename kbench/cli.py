@@ -1,7 +1,8 @@
 """The command line: makes the app from the commands, prints errors and sets the exit code.
 
 A command is a function in `kbench/commands/`: its parameters are its options, its docstring is its help, and it returns the
-exit code. The modules of the commands import what they need inside functions, so that `kbench --help` stays quick.
+exit code if that may be another one than 0. The modules of the commands import what they need inside functions, so that
+`kbench --help` stays quick.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kbench.execute import spawning
 from kbench.text import streams
 from kbench.version import __version__
 
-COMMANDS: Mapping[str, Callable[..., int]] = {
+COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "run": run.run,
     "exec": exec.exec_command,
     "check": check.check,
@@ -62,7 +63,10 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
 }
 """The commands, in the order of `kbench --help`. `history`, which has commands of its own, follows them."""
 
-HISTORY_COMMANDS: Mapping[str, Callable[..., int]] = {"check": history.history_check, "plot": history.history_plot}
+HISTORY_COMMANDS: Mapping[str, Callable[..., int | None]] = {
+    "check": history.history_check,
+    "plot": history.history_plot,
+}
 
 BadCommandLine: Any = typer.BadParameter.__base__
 """The error that typer raises for an unknown command, an unknown option or a bad value: a class of its copy of click."""

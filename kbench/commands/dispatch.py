@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import ResultsFiles, RowTerms, check_not_read, newest_results
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import UsageError
 from kbench.results.cells import parse_share
 from kbench.text import terminal
 
@@ -53,7 +53,7 @@ def dispatch(
         ),
     ] = "25%",
     where: RowTerms = "",
-) -> ExitStatus:
+) -> None:
     """Turn results into a function that chooses a provider.
 
     The function names the fastest provider for a shape. It decides by the dtype, and by a few thresholds on sizes and on
@@ -82,4 +82,3 @@ def dispatch(
         terminal.warn(warning)
     if out is not None and not dispatched.panels:
         terminal.warn("no map was drawn: a map needs a size that varies and is never 0")
-    return ExitStatus.OK

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbench.commands.list_providers import read_catalog
-from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from kbench.protocol import Catalog
 
 
-def doctor() -> ExitStatus:
+def doctor() -> None:
     """Show this machine, what is missing, and what distorts timings.
 
     For everything that is missing, the command names the providers and features that need it. For everything that distorts
@@ -26,7 +25,6 @@ def doctor() -> ExitStatus:
     _print_missing(catalog)
     print()
     _print_disturbances(_disturbances(catalog))
-    return ExitStatus.OK
 
 
 def _machine_rows(catalog: Catalog) -> list[list[str]]:

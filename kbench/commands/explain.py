@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import UsageError
 from kbench.text import terminal
 from kbench.text.suggest import as_written, nearest
 
@@ -15,7 +15,7 @@ def explain(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="WORD", help="The words to explain. Default: list all words.")
     ] = None,
-) -> ExitStatus:
+) -> None:
     """Explain a word that kbench prints.
 
     The word may be a status, a flag, a verdict, a control, a column, or a term such as geomean. Many explanations also
@@ -26,7 +26,7 @@ def explain(
     if not words:
         for kind, names in texts.KINDS.items():
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
-        return ExitStatus.OK
+        return
     together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
     phrases = [together] if texts.find_explanation(together) else words
     explanations = [(word, texts.find_explanation(word)) for word in phrases]
@@ -37,7 +37,6 @@ def explain(
             terminal.console().print(f"{label}: {text.text}", markup=False)
     if missing := [word for word, text in explanations if text is None]:
         raise UsageError("\n".join(map(_unknown, missing)))
-    return ExitStatus.OK
 
 
 def _unknown(word: str) -> str:

@@ -92,7 +92,7 @@ def history_plot(
     ] = None,
     formats: PictureFormats = "png,svg",
     theme: Theme = "light",
-) -> ExitStatus:
+) -> None:
     """Draw a history: a picture for each operator and machine.
 
     A panel shows a case. Each provider has a line: how its time has changed since the first runs, without the drift of the
@@ -109,4 +109,3 @@ def history_plot(
         terminal.warn(note)
     for path in plotting.write_history_pictures(report, out or folder, split_words(formats), theme):
         print(path)
-    return ExitStatus.OK

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import UsageError
 from kbench.files import replace
 from kbench.text import terminal
 from kbench.text.suggest import nearest
@@ -43,7 +43,7 @@ def init(
             "It replaces the section that is there, and nothing else of the file.",
         ),
     ] = False,
-) -> ExitStatus:
+) -> None:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
     The plug-in declares the operator and has two providers of it. For an operator of kbench, such as softmax, the command
@@ -59,13 +59,14 @@ def init(
             "begin with a letter"
         )
     if agent:
-        return _write_agents(folder / AGENTS, operator, operator if operator in shipped() else f"{operator}.yaml")
+        _write_agents(folder / AGENTS, operator, operator if operator in shipped() else f"{operator}.yaml")
+        return
     plugin = folder / f"my_{operator}.py"
     if operator in shipped():
         _write({plugin: _template("provider.py", operator)})
         print(f"wrote {plugin}: a plug-in with a provider of {operator}, for you to change")
         _print_next([operator, "--plugin", str(plugin)])
-        return ExitStatus.OK
+        return
     config, workflow = folder / f"{operator}.yaml", folder / WORKFLOW
     _write(
         {
@@ -83,10 +84,9 @@ def init(
     if near := nearest(operator, shipped()):
         terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')
     _print_next([str(config)])
-    return ExitStatus.OK
 
 
-def _write_agents(path: Path, operator: str, config: str) -> ExitStatus:
+def _write_agents(path: Path, operator: str, config: str) -> None:
     """Write the section, or replace the one between the marks. Raises UsageError if only one mark is there."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     head, begin, rest = before.partition(f"{BEGIN}\n")
@@ -100,7 +100,6 @@ def _write_agents(path: Path, operator: str, config: str) -> ExitStatus:
     section = _template("agents.md", operator).replace("@CONFIG@", config)
     replace(path, f"{head}{BEGIN}\n{section}{END}\n{tail}")
     print(f"{'replaced' if begin else 'wrote'} the section on kbench in {path}")
-    return ExitStatus.OK
 
 
 def _print_next(arguments: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from kbench.commands.options import Plugins
 from kbench.config import builtin
-from kbench.errors import ExitStatus, SourceLocation, UsageError
+from kbench.errors import SourceLocation, UsageError
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 from kbench.text.table import Table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def list_providers(
     operator: Annotated[str | None, typer.Argument(metavar="OPERATOR", help="List only this operator.")] = None,
     plugin: Plugins = None,
-) -> ExitStatus:
+) -> None:
     """List operators, providers and built-in configs.
 
     The list shows what a config can sweep: the scalars, choices and modes of each operator, and the parameters of each
@@ -52,7 +52,6 @@ def list_providers(
     if configs:
         print()
         terminal.print_table(("config", "built in: kbench run CONFIG"), configs)
-    return ExitStatus.OK
 
 
 def read_catalog(plugins: Sequence[str]) -> Catalog:

@@ -16,7 +16,7 @@ from kbench.commands.options import (
     Theme,
     newest_results,
 )
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import UsageError
 from kbench.results.cells import parse_share
 from kbench.text.words import split_words
 
@@ -61,7 +61,7 @@ def plot(
     ] = None,
     formats: PictureFormats = "png,svg",
     theme: Theme = "light",
-) -> ExitStatus:
+) -> None:
     """Draw results as lines, bars or a heat map.
 
     A line shows one configuration: a provider with values for its parameters. Several files share one picture. The horizontal
@@ -79,7 +79,6 @@ def plot(
         from kbench.plotting import terminal  # plotext is slow to import, and most pictures are files
 
         terminal.print_charts(newest_results(files), choices, where)
-        return ExitStatus.OK
+        return
     for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
-    return ExitStatus.OK

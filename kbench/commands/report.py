@@ -9,7 +9,6 @@ from typing import Annotated, Optional
 import typer
 
 from kbench.commands.options import RowTerms, check_not_read, newest_results
-from kbench.errors import ExitStatus
 
 
 def report(
@@ -26,7 +25,7 @@ def report(
     ] = None,
     where: RowTerms = "",
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "",
-) -> ExitStatus:
+) -> None:
     """Write an HTML page about results.
 
     The page has the fastest providers, pictures, all rows, failures, the machine and the method. It is one file and
@@ -40,8 +39,7 @@ def report(
     # a folder with one file, as `kbench run --out` makes it, is that file
     if folder and folder.is_dir() and [path.parent for path in folder.rglob("*.csv")] != [folder]:
         print(reporting.write_history_report(folder, out, where=where, title=title))
-        return ExitStatus.OK
+        return
     sources = newest_results(files)
     check_not_read("--out", out, sources)
     print(reporting.write_report(sources, out, baseline=baseline, where=where, title=title))
-    return ExitStatus.OK

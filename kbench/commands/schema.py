@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.errors import ExitStatus, UsageError
+from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
 SCHEMAS = {
@@ -22,7 +22,7 @@ SCHEMAS = {
 
 def schema(
     what: Annotated[str, typer.Argument(metavar="|".join(SCHEMAS), help="The kind of file.")] = "config",
-) -> ExitStatus:
+) -> None:
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schemas `check` and `judge` describe what these commands
@@ -32,4 +32,3 @@ def schema(
         raise UsageError(f"kbench schema: {unknown('schema', what, tuple(SCHEMAS))}")
     module, function = SCHEMAS[what].split(":")
     print(json.dumps(getattr(import_module(module), function)(), indent=2))
-    return ExitStatus.OK

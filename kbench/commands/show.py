@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from kbench.commands.options import ResultsFile, RowTerms, results_path
-from kbench.errors import ExitStatus
 from kbench.text import terminal
 
 
@@ -22,7 +21,7 @@ def show(
             "and its flags.",
         ),
     ] = False,
-) -> ExitStatus:
+) -> None:
     """Print the fastest provider of each case, and all times.
 
     `kbench run` prints the same summary when it ends.
@@ -35,4 +34,3 @@ def show(
     print(f"{summary.counts(shown.rows) or 'no rows of providers'}: {shown.path}")
     for warning in shown.warnings:
         terminal.warn(warning)
-    return ExitStatus.OK

@@ -25,7 +25,7 @@ from kbench.execute import progress
 from kbench.execute.prepare import RunOptions, make_plan, prepare
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.judging.answer import JudgeAnswer, JudgedProvider, exit_status, judge_provider
+from kbench.judging.answer import JudgeAnswer, JudgedProvider, check_provider, exit_status, judge_provider
 from kbench.judging.champion import contend
 from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
@@ -78,14 +78,12 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             timed_beside = workers.apart and bool(entrants.baselines) and not options.ledger
             when_right = workers.begin_timing if timed_beside else lambda: None
             checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note, when_right)
-        judged = partial(
-            judge_provider,
-            reproduce=partial(command_again, options.against, [file], plan.measure.seed),
-            config_cases=set(plan.cases),
-            min_speedup=0.0 if entrants.champion and options.min_speedup is None else options.min_speedup,
-            left_out_cases=checks.left_out_cases,
-        )
-        correct = [name for name in entrants.judged if judged(name, checks.of(name)).correct]
+        reproduce = partial(command_again, options.against, [file], plan.measure.seed)
+        left_out_cases = checks.left_out_cases
+        checked = [
+            check_provider(name, checks.of(name), reproduce, left_out_cases=left_out_cases) for name in entrants.judged
+        ]
+        correct = [provider.provider for provider in checked if provider.correct]
         if not workers.apart:
             workers.stop()  # the device may take only one process
         beside = [plan.baseline] if entrants.champion and plan.baseline else []
@@ -105,7 +103,15 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct, note)
         if not (checks.interrupted or timed.interrupted):
             workers.stop_limit_s = 0.0
-        return _answer(file, plan, entrants, checks, timed, partial(judged, contest=contest))
+        judged = partial(
+            judge_provider,
+            reproduce=reproduce,
+            config_cases=set(plan.cases),
+            contest=contest,
+            min_speedup=0.0 if entrants.champion and options.min_speedup is None else options.min_speedup,
+            left_out_cases=left_out_cases,
+        )
+        return _answer(file, plan, entrants, checks, timed, judged)
 
 
 def _answer(
