@@ -107,7 +107,7 @@ def read_files(sources: Sequence[Source], where: str) -> list[ResultsFile]:
     return files
 
 
-def load_sources(sources: Sequence[Source], where: str = "") -> list[ResultsFile]:
+def load_sources(sources: Sequence[Source], where: str) -> list[ResultsFile]:
     """The files, with the stem of the path for a label where the user gave none. `where` chooses rows.
 
     A file in which `where` chooses no row of a provider is left out. Raises as `read_files` does, and UsageError if two labels

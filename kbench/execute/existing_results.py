@@ -67,7 +67,7 @@ class StartingPoint:
                 raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str = "device") -> StartingPoint:
+def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str) -> StartingPoint:
     """Read a file and decide how to continue it. `scope` is a key of DEVICES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.

@@ -73,9 +73,7 @@ def write_pictures(
     return _write(pictures, folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
 
 
-def write_history_pictures(
-    report: HistoryReport, out_dir: Path, formats: Sequence[str] = ("png", "svg"), theme: str = LIGHT.name
-) -> list[Path]:
+def write_history_pictures(report: HistoryReport, out_dir: Path, formats: Sequence[str], theme: str) -> list[Path]:
     """Draw a history into `history_<operator>[_<machine>].<format>` and return the paths. Raises as `write_pictures` does."""
     pictures = plot_history(report, theme)
     if not pictures:

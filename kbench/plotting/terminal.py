@@ -31,7 +31,7 @@ CHART_LINES, LONGEST_BAR, TICK_COLUMNS, SIGN_COLUMNS = 20, 40, 8, 4
 """The height of a chart with its axis, the length of the longest bar, and the room of a tick and of a sign along a line."""
 
 
-def print_charts(files: Sequence[Source], choices: Choices, where: str = "") -> None:
+def print_charts(files: Sequence[Source], choices: Choices, where: str) -> None:
     """Print results as text: a chart for each panel, then the caption. Raises as `write_pictures` does."""
     sources = load_sources(files, where)
     if choices.kind == "change":

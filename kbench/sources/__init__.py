@@ -91,7 +91,7 @@ def folder_format(path: Path) -> str | None:
     return next((module for module, fits in FOLDERS.items() if fits(path)), None)
 
 
-def load_source(source: str, solutions: Sequence[str] = ()) -> dict[str, Any] | Fault:
+def load_source(source: str, solutions: Sequence[str]) -> dict[str, Any] | Fault:
     """In the worker: load a problem, which registers its operator, and further solutions of it. Each solution belongs to its
     file. Returns the content of its config, or the reason why there is none."""
     try:

@@ -134,7 +134,7 @@ def _named(name: str, value: str) -> str:
     return f"{name} {value}" if name in DEFAULT_CONDITIONS else f"{name}={value}"
 
 
-def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
+def times_table(analysis: Analysis, width: int) -> Table | None:
     """The times in us with the fastest marked: a line for each case, a column for each provider. If that is wider than `width`,
     a line for each provider and a column for each case. None if that is too wide also."""
     keys, cases = _cases(analysis)
@@ -163,7 +163,7 @@ def times_table(analysis: Analysis, width: int | None = None) -> Table | None:
     heads = [f"{provider}{UNMARKED}" for provider in providers]
     rows = [[*case, *cells] for case, cells in zip(cases.rows, times, strict=True)]
     table = Table((*cases.header, *heads), rows, title).without(LEAST_OF_CASES, width)
-    if width is None or table.width <= width:
+    if table.width <= width:
         return table
     labels = []
     for case in cases.rows:

@@ -45,7 +45,7 @@ def no_formula(text: str) -> str:
     return f"'{text.lstrip()}" if text.lstrip().startswith(FORMULA_SIGNS) else text
 
 
-def harmless_line(text: str, begins: bool = True) -> str:
+def harmless_line(text: str, begins: bool) -> str:
     """A piece of a printed line that cannot move the cursor and is no command to GitHub Actions. The runner of GitHub Actions
     looks for `::` at the beginning of a line and for `##[` anywhere. `begins`: the piece is the beginning of its line."""
     if not text.isprintable():

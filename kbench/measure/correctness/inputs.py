@@ -98,7 +98,7 @@ class SharedInputs:
                     x.set_(place.untyped_storage(), place.storage_offset(), place.shape, place.stride())
         self.restore_sets(self._names)
 
-    def repaired(self, mutates: Collection[str] = ()) -> str | None:
+    def repaired(self, mutates: Collection[str]) -> str | None:
         """What a call has made of the inputs although it may not, and what to do about it; None if it has changed the values in
         `mutates` only and has moved none. Writes the values back."""
         fault = changed_input(self._names, self.tensors, self.pristine, mutates)
