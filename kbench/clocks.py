@@ -120,7 +120,9 @@ def _check_supported(card: Card, mhz: int | None) -> None:
     supported = card.supported_sm_mhz()
     if mhz is None or not supported or mhz in supported:
         return
-    near = [*[clock for clock in supported if clock < mhz][-1:], *[clock for clock in supported if clock > mhz][:1]]
+    below = [clock for clock in supported if clock < mhz]
+    above = [clock for clock in supported if clock > mhz]
+    near = [*below[-1:], *above[:1]]
     nearest = f"the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(map(str, near))}"
     raise UsageError(f"{OPTION}: {card} has no clock of {mhz} MHz; {nearest}")
 

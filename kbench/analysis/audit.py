@@ -93,7 +93,11 @@ def _counts(lines: RowsByLine) -> Iterator[str]:
 
 def _after(word: Noticed, row: Row) -> str:
     """What follows a word in `noticed`: `torch` for `same-as torch`."""
-    return next((rest for first, _, rest in (w.partition(" ") for w in row.noticed.split(";")) if first == word), "")
+    for noticed in row.noticed.split(";"):
+        first, _, rest = noticed.partition(" ")
+        if first == word:
+            return rest
+    return ""
 
 
 def _outputs(name: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -164,8 +168,11 @@ def _noticed(name: str, rows: Sequence[Row]) -> Iterator[str]:
 def _late(name: str, rows: Sequence[Row]) -> Iterator[str]:
     """Whether the script's timer by itself reads more than kbench, because it times the host."""
     timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms]
-    late = [row for row in timed if _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)]
-    late = [row for row in late if (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0)]
+    late = []
+    for row in timed:
+        is_late = _late_ms(row) > max(LATE_SHARE * (row.ms or 0), LATE_MS)
+        if is_late and (row.launch_ms or 0) > HOST_SHARE * (row.script_ms or 0):
+            late.append(row)
     if late:
         worst = max(late, key=_late_factor)
         yield (

@@ -97,7 +97,9 @@ def default_metric(files: Iterable[Sequence[Row]]) -> str:
     timed = [row for rows in files for row in rows if row.of_provider and row.status is Status.OK]
     if timed and all(row.tflops is not None for row in timed) and any(row.bound_by_arithmetic for row in timed):
         return "tflops"
-    return "gbps" if not timed or any(row.gbps is not None for row in timed) else "ms"
+    if timed and all(row.gbps is None for row in timed):
+        return "ms"
+    return "gbps"
 
 
 def metric_by_name(name: str, *, timed: bool = False) -> Metric:

@@ -106,7 +106,9 @@ def run(
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
-    continuing: ResumeMode | None = "resume" if resume else "append" if append else None
+    continuing: ResumeMode | None = "append" if append else None
+    if resume:
+        continuing = "resume"
     options = RunOptions(
         out,
         wait=wait,

@@ -56,10 +56,12 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         terminal.print_paragraph(f"{too_much}, and will probably be oom: {labels}")
         print()
     for configuration in plan.configurations:
-        reason = plan.unavailable.get(configuration.name)
-        suffix = " (baseline)" if configuration.name == plan.baseline else ""
-        will = f"will be {ONLY_CHECKED}" if configuration.name in plan.interpreted else "will run"
-        print(f"{configuration.name}{suffix}: {f'cannot run: {reason}' if reason else will}")
+        name = configuration.name
+        suffix = " (baseline)" if name == plan.baseline else ""
+        outlook = f"will be {ONLY_CHECKED}" if name in plan.interpreted else "will run"
+        if name in plan.unavailable:
+            outlook = f"cannot run: {plan.unavailable[name]}"
+        print(f"{name}{suffix}: {outlook}")
     measure = plan.measure
     expected = duration(plan.estimate_s(len(places) or 1, spread=spread))
     providers = {configuration.provider for configuration in plan.runnable}

@@ -81,8 +81,10 @@ def _axes_in_common(old: ResultsFile, new: ResultsFile) -> tuple[list[str], list
                 )
             name = "=".join(map(str, [axis, *values]))
             notes.append(f"the axis {name} was ignored, because {lacking.path} has no such axis")
-    several_devices = any(len({row.device for row in file.rows} - {""}) > 1 for file in (old, new))
-    return [*(axis for axis in old.axes if axis in new.axes), *(["device"] if several_devices else [])], notes
+    common = [axis for axis in old.axes if axis in new.axes]
+    if any(len({row.device for row in file.rows} - {""}) > 1 for file in (old, new)):
+        common.append("device")
+    return common, notes
 
 
 def _sides(results: Results, axes: Sequence[str], metric: str) -> dict[Key, Side]:

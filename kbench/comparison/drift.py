@@ -50,7 +50,9 @@ def drifts_by_device(old: Analysis, new: Analysis, axes: Sequence[str], vary: Co
     if "case_hash" in vary:
         conditions.remove("case_hash")
     apart = "device" in axes
-    devices = {row.device for row in old.rows} & {row.device for row in new.rows} if apart else {""}
+    devices = {""}
+    if apart:
+        devices = {row.device for row in old.rows} & {row.device for row in new.rows}
     drifts = {}
     for device in sorted(devices):
         times: dict[GaugeKey, GaugeTimes] = {}
@@ -89,7 +91,9 @@ def estimate_drift(times: dict[GaugeKey, GaugeTimes], noise: float = 0.0) -> Dri
     was interrupted has few gauges, and must not discard those of the others."""
     times = {key: logs for key, logs in times.items() if {side for side, _ in logs} == {0, 1}}
     counts = Counter(session for logs in times.values() for session in logs)
-    most = [max((count for (of, _), count in counts.items() if of == side), default=0) for side in (0, 1)]
+    most = [0, 0]
+    for (side, _), count in counts.items():
+        most[side] = max(most[side], count)
     whole = {session for session, count in counts.items() if count >= SHARE_OF_GAUGES * most[session[0]]}
     times = {key: logs for key, logs in times.items() if whole <= logs.keys()}
     if not times:

@@ -90,9 +90,12 @@ def _table(table: Table) -> list[str]:
 def _headline(comparison: Comparison) -> str:
     """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
     gate = comparison.gate
-    passed = "\N{WARNING SIGN}" if Verdict.UNCLEAR in comparison.counts else "\N{WHITE HEAVY CHECK MARK}"
-    sign = "" if not gate.text else f"{passed} " if gate.passed else "\N{CROSS MARK} "
-    return f"{sign}kbench compare: {escape(gate.text or report.summary(comparison))}"
+    if not gate.text:
+        return f"kbench compare: {escape(report.summary(comparison))}"
+    sign = "\N{WARNING SIGN}" if Verdict.UNCLEAR in comparison.counts else "\N{WHITE HEAVY CHECK MARK}"
+    if not gate.passed:
+        sign = "\N{CROSS MARK}"
+    return f"{sign} kbench compare: {escape(gate.text)}"
 
 
 def _line(cells: Iterable[str]) -> str:

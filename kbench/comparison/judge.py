@@ -188,8 +188,9 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
     if differing := old.differing_conditions(new, options.vary):
         return Verdict.INCOMPARABLE, (because(Cause.OTHER_CONDITIONS, conditions=", ".join(differing.values())),)
     if old.suspect or new.suspect:
-        both = old.suspect and new.suspect
-        who = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
+        who = "the old side has" if old.suspect else "the new side has"
+        if old.suspect and new.suspect:
+            who = "both sides have"
         return Verdict.SUSPECT, (because(Cause.IMPLAUSIBLE, who=who),)
     return None
 
@@ -199,7 +200,9 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason
     the old side failed too. It is also `failed` if the new side has no times at all and the old side has some. What was
     checked without a time, as on a host, and is not checked any more, is `missing` too."""
     earlier, now = _outcome(old), _outcome(new)
-    both = now if not earlier or earlier == now else f"{earlier}, now {now}" if now else earlier
+    both = now or earlier
+    if earlier and now and earlier != now:
+        both = f"{earlier}, now {now}"
     had_times, has_times = (side is not None and side.timed > 0 for side in (old, new))
     failed_earlier = old is not None and old.status.failed
     if new and new.status is Status.OK:

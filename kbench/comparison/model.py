@@ -465,11 +465,7 @@ class Comparison:
         if failed := [f"{count} {verdict}" for verdict, count in counts.items() if verdict in failing]:
             return Gate("failed", f"gate failed: {', '.join(failed)} ({self.options.gate_text})")
         asks_for_times = not failing or not OF_TIMES.isdisjoint(failing)
-        # a gate that asks for no times needs an outcome only: `fixed` is one without a ratio, and so is a check
-        silent = (Verdict.INCOMPARABLE, Verdict.UNTIMED)
-        pairs = ((row.new, row.verdict) for row in self.rows if row.old)
-        any_outcome = any(new and (new.status is Status.CHECKED or verdict not in silent) for new, verdict in pairs)
-        if not (self.comparable if asks_for_times else any_outcome):
+        if not (self.comparable if asks_for_times else self._has_outcome):
             reason = "no row has a plausible value in every session on both sides; the table says why"
             if Verdict.INCOMPARABLE in counts:
                 reason = "no row has values that were measured in the same way on both sides"
@@ -487,6 +483,15 @@ class Comparison:
         if clear and all(row.comes_from(Cause.ONE_MEASUREMENT) for row in self.rows if row.ratio is not None):
             return Gate("passed", f"gate passed: {Cause.ONE_MEASUREMENT.value} ({self.options.gate_text})")
         return Gate("passed", f"gate passed ({self.options.gate_text})")
+
+    @property
+    def _has_outcome(self) -> bool:
+        """What a gate needs that asks for no times: `fixed` is an outcome without a ratio, and so is a check."""
+        for row in self.rows:
+            checked = row.new and row.new.status is Status.CHECKED
+            if row.old and row.new and (checked or row.verdict not in (Verdict.INCOMPARABLE, Verdict.UNTIMED)):
+                return True
+        return False
 
     def _describe_unclear(self) -> str:
         """`no row is slower, but 2 of 6 compared rows are unclear (--fail-on slower,unclear fails on them)`"""

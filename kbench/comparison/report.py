@@ -58,7 +58,9 @@ def text(
     """
     shown = [row for row in ordered(comparison, sort) if not only or row.verdict in only]
     hidden = len(comparison.rows) - len(shown)
-    parts = sections(shown) if sort == "verdict" else [(True, shown)] if shown else []
+    parts: Iterable[tuple[bool, list[JudgedRow]]] = [(True, shown)] if shown else []
+    if sort == "verdict":
+        parts = sections(shown)
     blocks = [
         _gate(comparison, width, colour),
         _head(comparison, width),
@@ -97,10 +99,12 @@ def _paragraphs(texts: Iterable[str], width: int, others: str = INDENT) -> list[
 def _gate(comparison: Comparison, width: int, colour: bool) -> list[str]:
     """The result of the gate; nothing if there is no gate and the comparison passed."""
     gate = comparison.gate
-    unclear = Verdict.UNCLEAR in comparison.counts
-    like = Verdict.SLOWER if not gate.passed else Verdict.UNCLEAR if unclear else Verdict.FASTER
-    lines = _paragraphs([f"{like.glyph} {gate.text}"], width) if gate.text else []
-    return [paint(like, line, colour) for line in lines]
+    if not gate.text:
+        return []
+    like = Verdict.UNCLEAR if Verdict.UNCLEAR in comparison.counts else Verdict.FASTER
+    if not gate.passed:
+        like = Verdict.SLOWER
+    return [paint(like, line, colour) for line in _paragraphs([f"{like.glyph} {gate.text}"], width)]
 
 
 def _head(comparison: Comparison, width: int) -> list[str]:

@@ -82,8 +82,10 @@ class Config:
             message = "; ".join(filter(None, words))
             raise ConfigError.at(self.document.entries["operator"].where, message)
         profiles = self.document.section("profiles")
-        automatic = self.profile is None and catalog.device.type == "cpu" and "cpu" in profiles
-        profile = "cpu" if automatic else self.profile if self.profile in profiles else None
+        profile = self.profile
+        if profile is None and catalog.device.type == "cpu":
+            profile = "cpu"
+        profile = profile if profile in profiles else None
         document = self._merged(profiles[profile] if profile else None, info)
         written = document.section("measure")
         measure = Measure.model_validate(
@@ -198,8 +200,10 @@ def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) 
         where = SourceLocation(f"--profile {profile}")
         issues.append(ConfigIssue(where, unknown("profile", profile, [*profiles, "none"])))
     listed = document.entries["plugins"].value if "plugins" in document.entries else []
-    named = [node for node in listed if isinstance(node.value, str)] if isinstance(listed, list) else []
-    files = [(node.where, path.parent / str(node.value)) for node in named]
+    files = []
+    for node in listed if isinstance(listed, list) else ():
+        if isinstance(node.value, str):
+            files.append((node.where, path.parent / node.value))
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in options.plugins]
     issues += [ConfigIssue(where, why) for where, file in files if (why := plugin_fault(file))]
     points = None

@@ -152,8 +152,11 @@ class Resolver:
         info = self.info
         keys = [*info.axes, *self.words, *info.scalars, *(self.model_keys if info.model_axes else ())]
         # a bare key of --set, or a column of a file of shapes, may also be one of these
-        further_keys = [WEIGHT] if self.has_weights else [] if values.key.line else [*Measure.model_fields, "baseline"]
-        options = candidates(name, [*keys, *further_keys], present)
+        if self.has_weights:
+            keys.append(WEIGHT)
+        elif not values.key.line:
+            keys += [*Measure.model_fields, "baseline"]
+        options = candidates(name, keys, present)
         self.report(values.key, unknown("key", name, options))
         return nearest(name, options)
 
@@ -180,7 +183,8 @@ class Resolver:
         parameters = list(info.providers[name].parameters)
         for param, node in params.items():
             if param in info.columns:
-                kind = "a scalar" if param in info.scalars else "an axis" if param in info.axes else "a choice"
+                kind = "an axis" if param in info.axes else "a choice"
+                kind = "a scalar" if param in info.scalars else kind
                 self.report(node.key, f"{param} is {kind} of {self.operator}; move it to sweep")
             elif not parameters:
                 self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")

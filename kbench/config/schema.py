@@ -244,9 +244,12 @@ def check(document: Node, model: type[BaseModel] = File) -> list[ConfigIssue]:
             present = document.at(parent).entries
             keys = candidates(name, _keys(model, parent, present), present)
             meant.add((*parent, nearest(name, keys) or ""))
-            section = "measure" if name in Measure.model_fields else "sweep" if name in ("dtype", "mode") else ""
-            misplaced = f"{name} belongs under {section}" if section and not parent else ""
-            issues.append(ConfigIssue(node.key, misplaced or unknown("key", name, keys)))
+            message = unknown("key", name, keys)
+            if not parent and name in Measure.model_fields:
+                message = f"{name} belongs under measure"
+            elif not parent and name in ("dtype", "mode"):
+                message = f"{name} belongs under sweep"
+            issues.append(ConfigIssue(node.key, message))
         elif detail["type"] == "literal_error":
             words = re.findall(r"'([^']*)'", context["expected"])
             issues.append(ConfigIssue(node.where, unknown(name, node.plain, words)))
@@ -265,8 +268,9 @@ def _keys(model: type[BaseModel], location: Location, present: Container[str]) -
         return _keys(Overlay, location[2:], present)
     if location[:1] == ("measure",):
         return Measure.model_fields
-    kind = model if not location else Powers if "pow2" in present else Range
-    return kind.model_fields
+    if not location:
+        return model.model_fields
+    return Powers.model_fields if "pow2" in present else Range.model_fields
 
 
 def expected(name: str, allowed: str, value: Any) -> str:

@@ -275,7 +275,9 @@ class Operator:
             keywords = {k: v for k, v in keyword_only(function).items() if k not in written}
             defaults = self._defaults
             named = named_after(1 if factory else len(self.inputs), function)
-            from_case = tuple(k for k in defaults if k in named or (takes_any(function) and k not in self.of_inputs))
+            if takes_any(function):
+                named |= defaults.keys() - self.of_inputs
+            from_case = tuple(k for k in defaults if k in named)
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,

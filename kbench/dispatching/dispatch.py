@@ -214,7 +214,10 @@ def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
     for _, cases in sorted(groups.items())[:MOST_MAPS]:
         point = evidence.points[cases[0]]
         title = title_of({name: point[name] for name in named})
-        rows = [[decision.choose({**point, x: a, **({y: b} if y else {})}) for a in xs] for b in ys]
+        rows = []
+        for b in ys:
+            places = [{**point, x: a, y: b} if y else {**point, x: a} for a in xs]
+            rows.append(list(map(decision.choose, places)))
         dots = []
         for case in cases:
             at = evidence.values(x)[case], evidence.values(y)[case] if y else 1.0

@@ -85,8 +85,8 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
     path, plan, earlier = start.path, start.plan, start.rows or []
     entries = describe_run(plan, executor.scope, locked)
     if before := start.environment:
-        if (were := bool(before.locked_clocks)) != bool(locked):
-            now, then = ("locked", "not locked") if not were else ("not locked", "locked")
+        if bool(before.locked_clocks) != bool(locked):
+            now, then = ("locked", "not locked") if locked else ("not locked", "locked")
             note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier), baseline=plan.baseline)

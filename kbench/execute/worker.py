@@ -258,7 +258,9 @@ def end_of(code: int) -> str:
     """How a process has ended. `code` is its exit code, or the negative number of the signal that has ended it."""
     if code >= 0:
         return f"the process exited with code {code}"
-    return f"killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
+    with suppress(ValueError):  # another system may know more signals
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"
 
 
 def kill_tree(pid: int) -> None:

@@ -12,9 +12,11 @@ from kbench.comparison.verdict import Verdict
 from kbench.history.timeline import RunPoint, Series, SeriesKey, Timeline
 from kbench.results.vocabulary import Status
 
-STACK = ("packages", "cuda", "hip", "nvcc", "python", "kbench", "triton_interpreter")
-SETTINGS = ("measure", "variables", "profile", "baseline", "threads")
-"""The beginnings of the names of properties, see `environment_properties`. All others are those of the machine."""
+KIND_OF = {
+    **dict.fromkeys(("packages", "cuda", "hip", "nvcc", "python", "kbench", "triton_interpreter"), "stack"),
+    **dict.fromkeys(("measure", "variables", "profile", "baseline", "threads"), "settings"),
+}
+"""By the beginnings of the names of properties, see `environment_properties`. All others are those of the machine."""
 
 NOT_CAUSES = ("uncommitted changes",)
 """Properties that are left out. The commit already shows uncommitted changes."""
@@ -197,9 +199,7 @@ def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[
     for name in dict.fromkeys([*before, *after]):
         values = before.get(name) or GONE, after.get(name) or GONE
         if values[0] != values[1] and name not in NOT_CAUSES:
-            top = name.partition(".")[0]
-            kind = "stack" if top in STACK else "settings" if top in SETTINGS else "machine"
-            kinds[kind].append(MovedProperty(name, *values))
+            kinds[KIND_OF.get(name.partition(".")[0], "machine")].append(MovedProperty(name, *values))
     uuids = old.row.device_uuid, new.row.device_uuid
     if uuids[0] != uuids[1] and all(uuids):
         kinds["machine"].append(MovedProperty("device UUID", *uuids))

@@ -57,8 +57,9 @@ def held_against_clock(
     where a baseline, timed in other cases, is said to decline and does not."""
     factor = CLAIM_FACTOR if accelerated else HOST_CLAIM_FACTOR
     of_providers = [row for row in rows if row.of_provider and row.case.mode != BACKWARD]
-    # the time of a host contains the launch
-    timed = [(row if accelerated else replace(row, launch_ms=None), row.ms) for row in of_providers if row.ms]
+    if not accelerated:  # the time of a host contains the launch
+        of_providers = [replace(row, launch_ms=None) for row in of_providers]
+    timed = [(row, row.ms) for row in of_providers if row.ms]
     baselines = {row.configuration_name for row, _ in timed} - set(candidates)
     declined = [row for row in of_providers if row.status.declined and row.configuration_name in baselines]
     if timer != DEFAULT_TIMER:  # it may decline a call that runs
@@ -69,8 +70,11 @@ def held_against_clock(
         for name in dict.fromkeys(row.configuration_name for row, _ in claims):
             own = [(row, ms) for row, ms in claims if row.configuration_name == name]
             judged = name in candidates
-            claimed_ms = min(ms if judged else row.ms_min or ms for row, ms in own)
-            contradict = _too_short if judged else _too_long
+            claimed_ms = min(ms for _, ms in own)
+            contradict = _too_short
+            if not judged:
+                claimed_ms = min(row.ms_min or ms for row, ms in own)
+                contradict = _too_long
             if not judged and not accelerated:  # beside other programs, most calls of a host may take long
                 own = [(row, min(ms, row.ms_min or ms)) for row, ms in own]
             for _ in range(READINGS):

@@ -130,8 +130,9 @@ class Experiment:
             reached = contender.precision(baseline, self.kind.resolution_ms)
             if contender.name != Control.COPY and not (reached and reached.enough(precision)):
                 imprecise.append(contender)
-        compared = any(contender is not baseline for contender in imprecise)
-        return [contender for contender in running if contender in imprecise or (compared and contender is baseline)]
+        if baseline in running and baseline not in imprecise and imprecise:
+            imprecise.append(baseline)
+        return [contender for contender in running if contender in imprecise]
 
     def _occupy(self, contenders: Sequence[Contender], seconds: float) -> None:
         """Call all contenders over and over, for about this long in total."""

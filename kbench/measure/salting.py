@@ -277,9 +277,9 @@ class SpotCheck:
         number = self._number
         if self._written and self._times[number] and (self._times[number] == 1 or not self._calls[number].mutates):
             self._call_count += 1
-            place = (
-                self._call_count - 1 if self._call_count <= self._limit else self._random.randrange(self._call_count)
-            )
+            place = self._call_count - 1
+            if place >= self._limit:
+                place = self._random.randrange(self._call_count)
             if place < self._limit:
                 self._kept_calls[place : place + 1] = [self._keep(number)]
         if not self._replayed:

@@ -423,7 +423,8 @@ class Look:
         levels = {}
         for name, level in named.items():
             if level and level < 2 * top:
-                levels[f"{name} {four_digits(level) if level < 100 else f'{level:.0f}'}"] = level
+                number = four_digits(level) if level < 100 else f"{level:.0f}"
+                levels[f"{name} {number}"] = level
         return levels
 
 

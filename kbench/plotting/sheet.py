@@ -57,7 +57,9 @@ class Grid:
     @classmethod
     def of(cls, titles: Sequence[str]) -> Grid:
         """The grid for a number of panels."""
-        columns = 1 if len(titles) == 1 else 2 if len(titles) <= 4 else 3
+        columns = 2 if len(titles) <= 4 else 3
+        if len(titles) == 1:
+            columns = 1
         return cls(titles, columns, PAGE_WIDTHS[columns])
 
     @property

@@ -106,10 +106,12 @@ def _notes(series: Series, look: Look) -> str:
     places: dict[str, set[float]] = defaultdict(set)
     for x, points in series.by_x.items():
         for point in points:
-            outcome = point.row.status.value if not point.has_value else "suspect" if point.claimed is not None else ""
-            outcome = flags if point.value is not None and point.value.hollow else outcome
-            if outcome:
-                places[outcome].add(x)
+            if point.value is not None and point.value.hollow:
+                places[flags].add(x)
+            elif not point.has_value:
+                places[point.row.status.value].add(x)
+            elif point.claimed is not None:
+                places["suspect"].add(x)
     notes = []
     for outcome in sorted(places):
         sizes = [size_text(x) for x in sorted(places[outcome])]
@@ -136,8 +138,10 @@ def _print_winners(cells: Sequence[Cell], look: Look) -> None:
     letters = dict(zip([curve for curve, _ in wins.most_common()], itertools.cycle(LETTERS), strict=False))
     texts = {(cell.x, cell.y): f"{letters[cell.curve]} {cell.margin}" for cell in cells}
     xs, ys = (sorted({*values}) for values in zip(*texts, strict=True))
-    heights = [y if isinstance(y, str) else size_text(y) for y in ys] if look.y else ["fastest"]
-    header = [f"{look.x} \\ {look.y}" if look.y else look.x, *heights]
+    header = [look.x, "fastest"]
+    if look.y:
+        heights = [y if isinstance(y, str) else size_text(y) for y in ys]
+        header = [f"{look.x} \\ {look.y}", *heights]
     print_table(header, [[size_text(x), *(texts.get((x, y), "") for y in ys)] for x in xs])
     for curve, letter in letters.items():
         print(f"{letter}  {look.names[curve]}")

@@ -242,7 +242,10 @@ def _runs(sources: Sequence[ResultsFile]) -> list[dict[str, str]]:
 def _properties(source: ResultsFile) -> dict[str, str]:
     """Device, timer, cache and sessions from the rows, and what the environment file says."""
     timed = [row for row in source.rows if row.status is Status.OK and row.of_provider]
-    of_rows = {name: "/".join(sorted({getattr(row, name) for row in timed} - {""})) for name in CONDITION_COLUMNS}
+    of_rows = {}
+    for name in CONDITION_COLUMNS:
+        values = {getattr(row, name) for row in timed} - {""}
+        of_rows[name] = "/".join(sorted(values))
     of_rows |= {"sessions": str(len({row.session for row in source.rows})), "rows": str(len(source.rows))}
     environment = source.environment
     more = {

@@ -161,10 +161,13 @@ def _values(row: Row, column: str) -> list[Any]:
 
 
 def _few(values: set[Any]) -> str:
-    words = [str(value) or "empty" for value in sorted(values, key=lambda value: (isinstance(value, str), value))]
+    in_order = sorted(values, key=lambda value: (isinstance(value, str), value))
+    words = [str(value) or "empty" for value in in_order]
     if len(words) == 1:
         return f"is {words[0]} in all of them"
-    return f"is one of {', '.join(words if len(words) <= 12 else [*words[:10], '...', words[-1]])}"
+    if len(words) > 12:
+        words = [*words[:10], "...", words[-1]]
+    return f"is one of {', '.join(words)}"
 
 
 def _error(term: str, problem: str) -> UsageError:

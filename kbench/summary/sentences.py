@@ -98,7 +98,9 @@ def caveats(analysis: Analysis) -> list[str]:
     """Lines on how far to trust the tables: the noise floor, flags, and providers whose output is not deterministic."""
     providers = [row for row in analysis.rows if row.of_provider]
     too_noisy = analysis.noise.too_noisy  # the headline says so
-    lines = [analysis.noise.sentence()] if any(row.ms is not None for row in providers) and not too_noisy else []
+    lines = []
+    if not too_noisy and any(row.ms is not None for row in providers):
+        lines.append(analysis.noise.sentence())
     if analysis.weights and analysis.baseline is not None and not too_noisy:
         lines.append("geometric means are weighted by how often each case occurs (column weight)")
     raised = Counter(flag for row in providers for flag in row.flags)

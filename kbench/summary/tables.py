@@ -231,7 +231,8 @@ def _fastest(won: Winner, *, too_noisy: bool) -> str:
         return winner
     if too_noisy:
         return f"{winner} {UNCLEAR}"
-    return f"{winner} {won.mark} {others[0] if len(others) == 1 else f'{len(others)} others'}"
+    rivals = others[0] if len(others) == 1 else f"{len(others)} others"
+    return f"{winner} {won.mark} {rivals}"
 
 
 def _speedup(analysis: Analysis, won: Winner) -> str:

@@ -30,9 +30,12 @@ def location(error: BaseException, fallback: str) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     ours = ("<", *_callers())
-    frames = [f for f in reversed(traceback.extract_tb(error.__traceback__)) if not f.filename.startswith(ours)]
-    frame = next((f for f in frames if not in_library(f.filename)), frames[0] if frames else None)
-    return f"{frame.filename}:{frame.lineno}" if frame else fallback
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    if not frames:
+        return fallback
+    of_user = [frame for frame in frames if not in_library(frame.filename)]
+    innermost = (of_user or frames)[-1]
+    return f"{innermost.filename}:{innermost.lineno}"
 
 
 def _in_kernel(error: BaseException) -> BaseException:

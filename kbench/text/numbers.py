@@ -15,12 +15,16 @@ PLAUSIBLE_SHARE = 1.5
 def microseconds(ms: float) -> str:
     """A time in microseconds with three or more significant digits."""
     us = ms * 1e3
-    return f"{us:.2f}" if us < 100 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
+    if us < 100:
+        return f"{us:.2f}"
+    return f"{us:.1f}" if us < 1000 else f"{us:.0f}"
 
 
 def speed(value: float) -> str:
     """A number of GB/s, GFLOP/s or TFLOP/s with three or more significant digits."""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+    if value >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def arithmetic_unit(tflops: float) -> tuple[str, float]:
@@ -67,7 +71,9 @@ def ulps(value: float | None) -> str:
     """An error in units in the last place: one decimal below 10, none above, and three digits from a million on."""
     if value is None:
         return "-"
-    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}" if value < 999_999.5 else f"{value:.3g}"
+    if value < 9.95:
+        return f"{value:.1f}"
+    return f"{value:.0f}" if value < 999_999.5 else f"{value:.3g}"
 
 
 def factor(ratio: float) -> str:

@@ -157,8 +157,9 @@ class Expected:
         if most < 2:
             yield part
             return
-        shape, dimension = part.reference.shape, self.row_dimensions[part.position]
-        along = dimension if dimension is not None else 0 if shape[0] >= most else shape.index(max(shape))
+        shape, along = part.reference.shape, self.row_dimensions[part.position]
+        if along is None:
+            along = 0 if shape[0] >= most else shape.index(max(shape))
         step = -(-shape[along] // most)
         for start in range(0, shape[along], step):
             yield part.narrowed(along, start, min(step, shape[along] - start))

@@ -305,7 +305,9 @@ def _plain(value: Any) -> Any:
 def counted_work(returned: Any, time_ms: float, *labels: str) -> Work:
     """What a script counts as the work of a call, given its time. Nothing if it reports no rate, or if no label
     (the key of a dict, that of the y axis, the name of the plot) names its unit."""
-    quantiles = [x for x in returned if isinstance(x, float)] if isinstance(returned, (tuple, list)) else []
+    quantiles = []
+    if isinstance(returned, (tuple, list)):
+        quantiles = [x for x in returned if isinstance(x, float)]
     for name, value in _numbers(returned):
         # by chance, 3072 bytes take 19.2 us and give 0.16 GB/s, but seldom in all quantiles
         if value <= 0 or _is_time(value, time_ms) or all(map(_is_rounded, (value, *quantiles))):
