@@ -80,11 +80,6 @@ def host_disturbances() -> Iterator[Disturbance]:
     if sys.platform != "linux":
         return
     allowed = sorted(os.sched_getaffinity(0))
-    yield from _governor(allowed)
-    yield from _few(len(allowed))
-
-
-def _governor(allowed: list[int]) -> Iterator[Disturbance]:
     governors = [_text(SYSFS / f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor") for core in allowed]
     slow = [governor for governor in governors if governor and governor != "performance"]
     if slow:
@@ -93,10 +88,7 @@ def _governor(allowed: list[int]) -> Iterator[Disturbance]:
             "The host then launches kernels at a changing clock: launch overhead and the times of short kernels vary.",
             "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         )
-
-
-def _few(allowed: int) -> Iterator[Disturbance]:
-    cores = min(allowed, _quota())
+    cores = min(len(allowed), _quota())
     if cores < FEW_CORES:
         yield Disturbance(
             f"kbench may use {cores:g} of {os.cpu_count()} cores.",

@@ -14,7 +14,7 @@ from kbench.analysis import analyse
 from kbench.comparison import stats
 from kbench.comparison.compare import compare_results
 from kbench.results.row import Row
-from kbench.summary import caveats, headline
+from kbench.summary.sentences import caveats, headline
 
 
 def pair(n: int, ratio: float, weight: float | None, session: int = 0) -> list[Row]:

@@ -8,7 +8,6 @@ from kbench.commands.list_providers import read_catalog
 from kbench.text import terminal
 
 if TYPE_CHECKING:
-    from kbench.disturbances import Disturbance
     from kbench.nvml import Card
     from kbench.protocol import Catalog
 
@@ -24,7 +23,7 @@ def doctor() -> None:
     print()
     _print_missing(catalog)
     print()
-    _print_disturbances(_disturbances(catalog))
+    _print_disturbances(catalog)
 
 
 def _machine_rows(catalog: Catalog) -> list[list[str]]:
@@ -61,13 +60,17 @@ def _print_missing(catalog: Catalog) -> None:
         terminal.print_paragraph(f"{reason}: {', '.join(enables)}", indent=2)
 
 
-def _disturbances(catalog: Catalog) -> list[Disturbance]:
-    """What distorts timings on this machine and on its current device. The worker that made the catalog has ended."""
+def _print_disturbances(catalog: Catalog) -> None:
+    """Print what distorts timings on this machine and on its current device. The worker that made the catalog has ended."""
     from kbench.disturbances import device_disturbances, host_disturbances, profiler_disturbances
 
-    card = _card(catalog)
     disturbances = [*profiler_disturbances(), *host_disturbances()]
-    return disturbances + list(device_disturbances(card)) if card else disturbances
+    if card := _card(catalog):
+        disturbances += device_disturbances(card)
+    print("distorts timings here:" if disturbances else "nothing was found that distorts timings")
+    for disturbance in disturbances:
+        terminal.print_paragraph(f"{disturbance.what} {disturbance.why}", indent=2)
+        print(f"    {disturbance.command}")
 
 
 def _card(catalog: Catalog) -> Card | None:
@@ -78,10 +81,3 @@ def _card(catalog: Catalog) -> Card | None:
         return Card(catalog.device.uuid) if catalog.device.uuid else None
     except CardError:
         return None
-
-
-def _print_disturbances(disturbances: list[Disturbance]) -> None:
-    print("distorts timings here:" if disturbances else "nothing was found that distorts timings")
-    for disturbance in disturbances:
-        terminal.print_paragraph(f"{disturbance.what} {disturbance.why}", indent=2)
-        print(f"    {disturbance.command}")

@@ -79,17 +79,18 @@ def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
 
 def print_results(result: RunResult) -> None:
     """Print the summary of a run or a program, what was measured, and where it is."""
-    from kbench import summary
     from kbench.analysis import analyse
+    from kbench.summary import print_summary
+    from kbench.summary.sentences import cases_of, counts, precision_reached
 
     rows, plan = result.rows, result.plan
     analysis = analyse(rows, result.baseline)
-    summary.print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
+    print_summary(analysis, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(result.csv))}")
     if plan and result.interrupted:
-        print(f"Interrupted after {plan.progress(summary.cases_of(rows))}.")
+        print(f"Interrupted after {plan.progress(cases_of(rows))}.")
     if plan and plan.measure.precision is not None:
-        terminal.print_paragraph(summary.precision_reached(rows, plan.measure.precision))
-    print(f"{summary.counts(rows) or 'no rows'}: {result.csv}")
+        terminal.print_paragraph(precision_reached(rows, plan.measure.precision))
+    print(f"{counts(rows) or 'no rows'}: {result.csv}")
     if result.moved:
         first, *further = result.moved
         print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in further)])}")

@@ -26,11 +26,12 @@ def show(
 
     `kbench run` prints the same summary when it ends.
     """
-    from kbench import summary
     from kbench.analysis.files import load_sources
+    from kbench.summary import print_summary
+    from kbench.summary.sentences import counts
 
     [shown] = load_sources([results_path(file)], where)
-    summary.print_summary(shown.analysis, detailed=details)
-    print(f"{summary.counts(shown.rows) or 'no rows of providers'}: {shown.path}")
+    print_summary(shown.analysis, detailed=details)
+    print(f"{counts(shown.rows) or 'no rows of providers'}: {shown.path}")
     for warning in shown.warnings:
         terminal.warn(warning)

@@ -80,14 +80,11 @@ class Resolver:
                 case = Case(self.operator, {name: chosen[name] for name in self.info.columns}, chosen["dtype"])
                 if self._has_shapes(case, node):
                     self.cases.setdefault(case, None)
-                    self._name_model(case, model)
                     cases.add(case)
+                    models = self.models.get(case, "").split(";")
+                    if model and model not in models:
+                        self.models[case] = ";".join([*filter(None, models), model])
         return cases
-
-    def _name_model(self, case: Case, model: str) -> None:
-        models = self.models.get(case, "").split(";")
-        if model and model not in models:
-            self.models[case] = ";".join([*filter(None, models), model])
 
     def _has_shapes(self, case: Case, node: Node) -> bool:
         """Whether every tensor of a case has a shape: `N/2` is none at an odd N. Reports the first case without one."""

@@ -102,7 +102,8 @@ def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChan
     if places and len(values) - places[-1] < SHORTEST_END:
         places.pop()
     while places:
-        levels = _levels(values, places, noise)
+        bounds = [0, *places, len(values)]
+        levels = [_level(values[start:end], noise) for start, end in itertools.pairwise(bounds)]
         sizes = np.abs(np.diff(levels))
         smallest = int(sizes.argmin())
         if sizes[smallest] >= margin:
@@ -110,7 +111,6 @@ def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChan
         places.pop(smallest)
     if not places:
         return []
-    bounds = [0, *places, len(values)]
     return [
         _change(values, bounds[place : place + 3], (levels[place], levels[place + 1]), noise)
         for place in range(len(places))
@@ -142,11 +142,6 @@ def _candidates(scaled: _Array) -> _Array:
     medians = np.median(sliding_window_view(scaled, SHORTEST_END), axis=1)
     candidates: _Array = np.unique(np.round(medians / LEVEL_STEP)) * LEVEL_STEP
     return candidates
-
-
-def _levels(values: _Array, places: list[int], noise: float) -> list[float]:
-    bounds = [0, *places, len(values)]
-    return [_level(values[start:end], noise) for start, end in itertools.pairwise(bounds)]
 
 
 def _level(values: _Array, noise: float) -> float:

@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
@@ -79,7 +78,8 @@ class Experiment:
         control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
         with self.steps.step(control, "build", self.settings.build_timeout_s):
             sources, targets = (normal_matrix(self.device, dtype, sets, elements) for _ in range(2))
-            control.calls = [Call(partial(_copy, *pair)) for pair in zip(sources, targets, strict=True)]
+            pairs = zip(sources, targets, strict=True)
+            control.calls = [Call(partial(target.copy_, source)) for source, target in pairs]
             control.sample = self.timer.ready([call.run for call in control.calls], None)
         return control
 
@@ -212,10 +212,6 @@ class Experiment:
         bytes_ms = call_bytes / self.ceiling_gbps * 1e-6
         flops_ms = flops / self.ceiling_tflops * 1e-9 if flops and self.ceiling_tflops else 0.0
         return max(bytes_ms, flops_ms)
-
-
-def _copy(source: Tensor, target: Tensor) -> None:
-    target.copy_(source)
 
 
 def repeat(index: int, baseline: Contender) -> Contender:

@@ -17,7 +17,8 @@ from kbench.reporting.inline import inline_svg
 from kbench.reporting.table import number, page_table
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import Control, Status
-from kbench.summary import caveats, counts, details_table, headline, left_out, standings_table
+from kbench.summary.sentences import caveats, counts, headline, left_out
+from kbench.summary.tables import details_table, standings_table
 from kbench.text.numbers import microseconds, speed, ulps
 from kbench.text.table import Table
 

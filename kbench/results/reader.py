@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 REPAIR = "repair or delete the line"
 
+AXIS_DTYPES: dict[type, str] = {bool: "bool", int: "Int64", float: "float64"}
+"""The dtypes of the columns of axes in a frame. All others hold words."""
+
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 """A part of the name of the results of an earlier run."""
 
@@ -84,15 +87,12 @@ class Results:
                 values = list(map(str, values))
             elif name == "flags":
                 values = [";".join(flags) for flags in values]
-            dtype = COLUMNS[name].cells.dtype if name in COLUMNS else _axis_dtype(values)
+            kind = type(values[0]) if values else str  # of an axis
+            dtype = COLUMNS[name].cells.dtype if name in COLUMNS else AXIS_DTYPES.get(kind, "str")
             columns[name] = pd.Series(values, index, dtype)
         frame = pd.DataFrame(columns, index)
         frame.attrs.update(path=str(self.path))
         return frame
-
-
-def _axis_dtype(values: Sequence[Any]) -> str:
-    return {bool: "bool", int: "Int64", float: "float64"}.get(type(values[0]), "str") if values else "str"
 
 
 def read_results(path: Path | str) -> Results:

@@ -7,15 +7,10 @@ from collections.abc import Sequence
 
 from kbench.analysis import Analysis
 from kbench.analysis.audit import audit
-from kbench.summary.sentences import cases_of, caveats, counts, headline, left_out, precision_reached
+from kbench.summary.sentences import caveats, headline, left_out
 from kbench.summary.tables import details_table, stages_table, standings_table, times_table
 from kbench.text import terminal
 from kbench.text.table import Table
-
-__all__ = [
-    "cases_of", "caveats", "counts", "details_table", "headline", "left_out", "precision_reached", "print_summary",
-    "stages_table", "standings_table", "times_table",
-]  # fmt: skip
 
 
 def print_summary(analysis: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:

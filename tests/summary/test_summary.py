@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench import summary
 from kbench.analysis import analyse
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
+from kbench.summary import sentences, tables
 
 CASE = Case("softmax", {"M": 4096, "N": 1024}, "float32")
 
@@ -27,12 +27,12 @@ def at(n: int, rows: Sequence[Row], session: int = 0) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    made = summary.details_table(analyse(rows, "torch"))
+    made = tables.details_table(analyse(rows, "torch"))
     return [dict(zip(made.header, line, strict=True)) for line in made.rows]
 
 
 def caveats(rows: Sequence[Row]) -> list[str]:
-    return summary.caveats(analyse(rows, "torch"))
+    return sentences.caveats(analyse(rows, "torch"))
 
 
 def test_the_floor_is_never_below_the_clock() -> None:
