@@ -6,7 +6,6 @@ Each function imports what it needs, so that a plug-in's `import kbench` stays c
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import UsageError
 from kbench.results.cells import MARGIN, parse_share
+from kbench.text import terminal
 from kbench.text.suggest import unknown
 from kbench.text.words import split_words
 
@@ -82,11 +82,11 @@ def run(
     loaded, in_process = (
         _in_this_process(config, providers, choices) if providers else (load_config(config, choices), None)
     )
-    with prepare(loaded, options, lambda line: None, in_process) as (executor, plan):
+    with prepare(loaded, options, terminal.note, in_process) as (executor, plan):
         several = plan.measure.sessions > 1 or continuing == "append"
         if in_process and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
-        outcome = execute(executor, plan, options)
+        outcome = execute(executor, plan, options, terminal.note)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)
@@ -188,7 +188,7 @@ def _in_this_process(
     if loaded.source:
         raise UsageError(f"{config}: functions can be measured with a config only; {IN_A_FILE}")
     loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
-    print("kbench: the functions are measured in this process: one that crashes or hangs ends it", file=sys.stderr)
+    terminal.note("kbench: the functions are measured in this process: one that crashes or hangs ends it")
     return loaded, InProcess(loaded.plugins, loaded.operator, named)
 
 

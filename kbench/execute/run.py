@@ -49,7 +49,7 @@ class RunResult:
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
-def execute(executor: Executor, plan: Plan, options: RunOptions, note: Note = lambda line: None) -> RunResult:
+def execute(executor: Executor, plan: Plan, options: RunOptions, note: Note) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError

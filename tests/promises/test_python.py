@@ -72,11 +72,11 @@ def test_functions_are_measured_in_this_process_and_a_line_says_so(
 
 
 @pytest.mark.skipif(torch.accelerator.is_available() or not find_spec("triton"), reason="needs Triton and no GPU")
-def test_kernels_of_triton_are_checked_in_this_process_on_a_host(folder: Path) -> None:
-    run = "{'operator': 'softmax', 'sweep': {'M': 4, 'N': 64}, 'providers': ['triton']}, [lambda x: x]"
+def test_kernels_of_triton_are_checked_in_this_process_on_a_host_and_a_line_names_the_profile(folder: Path) -> None:
+    run = "{'operator': 'softmax', 'sweep': {'M': 4, 'N': 64}, 'providers': ['triton'], 'profiles': {'cpu': {}}}, [abs]"
     code = f"import kbench\nfor _ in range(2): print(list(kbench.run({run}).status[:2]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines() == ["['checked', 'wrong']"] * 2, done.stderr
+    assert done.stdout.splitlines() == ["['checked', 'wrong']"] * 2 and "profile cpu of" in done.stderr, done.stderr
 
 
 def test_run_gives_rows_of_functions_and_one_that_fails_raises_nothing_and_has_the_reason(results: Path) -> None:
