@@ -113,6 +113,6 @@ def ab(
     except KeyboardInterrupt:
         terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
         return ExitStatus.INTERRUPTED
-    more = f"give a larger --budget than {budget} (at most {MOST_SESSIONS} sessions are measured on a side)"
-    advice = f"unclear rows may need more sessions: {more}"
+    sessions = f"more sessions, with a larger --budget than {budget} (at most {MOST_SESSIONS} on a side)"
+    advice = f"unclear rows may need {sessions}, or a wider --margin"
     return write_outputs(comparison, targets, github=github, unclear_advice=advice)
