@@ -77,8 +77,8 @@ class Config:
         failures = "; ".join(map(str, catalog.plugin_errors))
         info = catalog.operators.get(self.operator)
         if info is None:
-            advice = "" if self.plugins else "an operator of your own is in a plug-in: name the file under plugins"
-            words = [unknown("operator", self.operator, list(catalog.operators)), advice, failures]
+            advice = "" if self.plugins else " (an operator of your own is in a plug-in: name the file under plugins)"
+            words = [unknown("operator", self.operator, list(catalog.operators)) + advice, failures]
             message = "; ".join(filter(None, words))
             raise ConfigError.at(self.document.entries["operator"].where, message)
         profiles = self.document.section("profiles")

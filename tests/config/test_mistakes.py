@@ -37,8 +37,8 @@ def test_a_baseline_that_the_profile_removed_is_an_error() -> None:
 def test_an_unknown_operator_or_provider_may_be_in_an_installed_plugin_that_failed() -> None:
     failure = "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
     [line] = errors(minimal(operator="cumsum"), failures=(BROKEN,))
-    advice = "an operator of your own is in a plug-in: name the file under plugins"
-    assert line == f'x.yaml:1:11: unknown operator "cumsum"; choose from {", ".join(OPERATORS)}; {advice}; {failure}'
+    advice = " (an operator of your own is in a plug-in: name the file under plugins)"
+    assert line == f'x.yaml:1:11: unknown operator "cumsum"; choose from {", ".join(OPERATORS)}{advice}; {failure}'
     [line] = errors(minimal(providers="[mine]"), failures=(BROKEN,))
     assert 'unknown provider "mine"; ' in line and line.endswith(failure)
     [line] = errors(minimal(providers="[triton, torch-native]"), only=["cdua"])  # the operator has cuda
