@@ -182,7 +182,8 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 def _exit_code(code: int, failure: OSError | None) -> int:
     """The exit code of a command that returned `code`, after a failure to write to stdout."""
-    if failure is None or isinstance(failure, BrokenPipeError):  # a reader such as `head` that stops early is no error
+    # a reader such as `head` that stops early is no error
+    if failure is None or isinstance(failure, BrokenPipeError):
         return code
     _complain(
         f"stdout cannot be written ({failure.strerror}), so the printed text is lost; all files were written, except any "

@@ -108,9 +108,6 @@ def ticks_of(rows: Sequence[Row]) -> float:
     return max((math.log1p(2 * timer_kind(row.timer).resolution_ms / row.ms) for row in rows if row.ms), default=0.0)
 
 
-# ---- the rounds of a session
-
-
 def log_ratios(old: Sequence[float], new: Sequence[float]) -> list[float]:
     """The logarithms of the second over the first, round by round, for the rounds that both have."""
     return [math.log(after / before) for before, after in zip(old, new, strict=False)]

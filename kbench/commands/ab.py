@@ -94,7 +94,8 @@ def ab(
         *(word for change in sets or () for word in ("--set", change)),
         *(word for names in only or () for word in ("--only", names)),
         *(["--profile", profile] if profile is not None else []),
-        *(["--shapes", str(shapes.absolute())] if shapes is not None else []),  # all revisions read the same shapes
+        # all revisions read the same shapes
+        *(["--shapes", str(shapes.absolute())] if shapes is not None else []),
     ]
     budget_s, plugins = parse_duration("--budget", budget), tuple(map(Path, plugin or ()))
     try:

@@ -175,7 +175,8 @@ def _explain(kinds: Mapping[str, Sequence[Row]]) -> list[str]:
     edges_tried = {row.edge for rows in kinds.values() for row in rows if not row.not_tried}
     lines = []
     for (name, word, why), group in sorted(groups.items(), key=lambda group: not group[1][0].status.failed):
-        edges: dict[str, set[str]] = {}  # a failure has the shapes of its inputs that are not those of the case
+        # a failure has the shapes of its inputs that are not those of the case
+        edges: dict[str, set[str]] = {}
         for row in group:
             edges.setdefault(row.edge, set()).update({row.shapes} - {""} if row.status.failed else set())
         inputs = [f"{edge} ({' or '.join(sorted(shapes))})" if shapes else edge for edge, shapes in edges.items()]

@@ -27,7 +27,8 @@ def explain(
         for kind, names in texts.KINDS.items():
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
         return
-    together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
+    # `of copy` and `noise floor` are one name of two words, typed with or without quotes
+    together = " ".join(words)
     phrases = [together] if texts.find_explanation(together) else words
     explanations = [(word, texts.find_explanation(word)) for word in phrases]
     for word, text in explanations:

@@ -125,4 +125,5 @@ def _workflow(config: Path) -> str:
     whole = config.resolve()
     root = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
     text = (TEMPLATES / "workflow.yml").read_text(encoding="utf-8")
-    return text.replace("@CONFIG@", json.dumps(whole.relative_to(root).as_posix()))  # a JSON string is a YAML string
+    # a JSON string is a YAML string
+    return text.replace("@CONFIG@", json.dumps(whole.relative_to(root).as_posix()))

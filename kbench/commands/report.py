@@ -34,7 +34,8 @@ def report(
     """
     from kbench import reporting
 
-    gc.disable()  # the process is short, and to look for garbage among thousands of rows takes a fifth of its time
+    # the process is short, and to look for garbage among thousands of rows takes a fifth of its time
+    gc.disable()
     folder = Path(files[0]) if files and len(files) == 1 and baseline is None else None
     # a folder with one file, as `kbench run --out` makes it, is that file
     if folder and folder.is_dir() and [path.parent for path in folder.rglob("*.csv")] != [folder]:

@@ -61,9 +61,6 @@ def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS)
     )
 
 
-# ---- how rows are joined
-
-
 def _axes_in_common(old: ResultsFile, new: ResultsFile) -> tuple[list[str], list[str]]:
     """The columns that identify a case in both files, and notes on the axes that only one of them has.
 

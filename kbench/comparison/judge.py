@@ -277,7 +277,8 @@ def _what_would_decide(change: Change, margin: float) -> tuple[Reason, ...]:
     sessions = 2 * (2 * T_OF_MANY * change.sd / max(change.ticks, margin)) ** 2
     needed = max(change.pair.sessions + 1, math.ceil(sessions))
     if needed > MANY_SESSIONS:
-        many = f"about {round(needed, 1 - len(str(needed)))}" if needed <= 1000 else "more than 1000"  # one digit
+        # one digit
+        many = f"about {round(needed, 1 - len(str(needed)))}" if needed <= 1000 else "more than 1000"
         return (because(Cause.TOO_NOISY, sessions=many),)
     return (because(Cause.NOISY, sessions=needed),)
 

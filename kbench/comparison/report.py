@@ -328,7 +328,8 @@ def row_table(rows: Sequence[JudgedRow], comparison: Comparison) -> Table:
     metric = comparison.options.compared
     names = [name_parts(row, comparison.common) for row in rows]
     quantity = f"{metric.quantity} - drift" if _without_drift(comparison) else metric.quantity
-    of_sessions = all(row.q is not None for row in rows if row.ci)  # with one session, it is no statistic
+    # with one session, it is no statistic
+    of_sessions = all(row.q is not None for row in rows if row.ci)
     numbers = (f"old {metric.unit}", f"new {metric.unit}", quantity, "95% interval" if of_sessions else "interval", Q)
     lines = [
         [*name.values(), *row_numbers(row, comparison), row.verdict.mark, row.reason]

@@ -61,7 +61,8 @@ def estimate_effects(old: Array, new: Array, resolution: Array, weights: Array, 
     """
     rows, sides = len(resolution), [old, new]
     effect = _mean(new) - _mean(old)
-    least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
+    # the variance of a uniform error of one step
+    least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
     common, common_df = _common(residuals, sides, np.ones(rows))
     of_mean, _ = _common(residuals, sides, weights)
@@ -73,7 +74,8 @@ def estimate_effects(old: Array, new: Array, resolution: Array, weights: Array, 
         own_variance, own_df = _moderate(np.maximum(own_variance, least), own_df)
     variance = own_variance + common
     spread = common**2 / common_df + np.divide(own_variance**2, own_df, out=np.zeros(rows), where=own_df > 0)
-    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's approximation
+    # Satterthwaite's approximation
+    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)
     variance = np.maximum(variance, least)
     of_difference = np.sum(
         [1 / count for count in counts], axis=0

@@ -233,7 +233,8 @@ def read_shapes(path: Path) -> Node:
             place, head = (
                 SourceLocation(source, n, _column(row, index)) for n, row in ((number, cells), (first, names))
             )
-            entries[name] = Node([Node(scalar(cell), place, place)], place, head)  # a list: a cell takes no range
+            # a list: a cell takes no range
+            entries[name] = Node([Node(scalar(cell), place, place)], place, head)
         points.append(Node(entries, line, line))
     return Node(points, SourceLocation(source), SourceLocation(source))
 

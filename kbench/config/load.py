@@ -99,7 +99,8 @@ class Config:
             resolver.configurations(self.document.entries["providers"])  # another machine may measure these
         baseline = resolver.baseline(document.entries.get("baseline"), listed)
         configurations = resolver.select(self.only, resolver.with_plugins(self.cli_plugins, listed))
-        if "max_ms" in written and "precision" not in written:  # `precision: null` of a profile turns both off
+        # `precision: null` of a profile turns both off
+        if "max_ms" in written and "precision" not in written:
             resolver.report(
                 written["max_ms"].key,
                 "max_ms limits the rounds that are added for `precision`; either also set `precision`, or leave out max_ms",

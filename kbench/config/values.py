@@ -53,7 +53,8 @@ def read_scalars(name: str, default: float, node: Node, report: ReportIssue) -> 
         elif not math.isfinite(value):
             report(element.where, expected(name, "a finite number", element.plain))
         else:
-            values.append(value if isinstance(value, bool) else float(value) + 0.0)  # -0.0 becomes 0.0, the same case
+            # -0.0 becomes 0.0, the same case
+            values.append(value if isinstance(value, bool) else float(value) + 0.0)
     return values
 
 

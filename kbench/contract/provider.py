@@ -99,7 +99,8 @@ class Provider:
     def unavailable(self, device: str) -> str | None:
         """Why this provider cannot run on a machine with this device type, or None when it can."""
         try:
-            if self.devices is not None and device not in self.devices:  # first: installing a package would not help
+            # first: installing a package would not help
+            if self.devices is not None and device not in self.devices:
                 return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
             for module in self.requires:
                 if not _installed(module):
@@ -153,7 +154,8 @@ class Provider:
         try:
             code = inspect.unwrap(self.function).__code__
             file, folder = Path(code.co_filename).resolve(), Path.cwd()
-        except (AttributeError, ValueError, OSError):  # not written in Python, or the working directory was deleted
+        # not written in Python, or the working directory was deleted
+        except (AttributeError, ValueError, OSError):
             return ""
         if not file.is_relative_to(folder) or not file.is_file() or "site-packages" in file.parts:
             return ""

@@ -141,9 +141,6 @@ def _header(decision: Decision, evidence: Evidence, sources: Sequence[ResultsFil
     return [printable(line) for line in lines]
 
 
-# ---- what a decision loses
-
-
 def _losses(decision: Decision, evidence: Evidence, cases: Iterable[int] | None = None) -> list[Loss]:
     """What a decision loses at each of some cases, by default all."""
     losses = []
@@ -190,9 +187,6 @@ def _regret_line(losses: list[Loss], *, held_out: bool) -> str:
         )
     mean = fmean(loss.regret for loss in losses)
     return f"regret at {where}: mean {100 * mean:.2f} %, worst {100 * worst.regret:.2f} % ({worst.provider} at {at})"
-
-
-# ---- the map
 
 
 def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:

@@ -105,7 +105,8 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
         named = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
     by_axes = {case: [(name, value_order(value)) for name, value in case.axes.items()] for case in regrets_of}
-    cases = sorted(by_axes, key=lambda case: (case.dtype, by_axes[case]))  # the same tree for any order of the files
+    # the same tree for any order of the files
+    cases = sorted(by_axes, key=lambda case: (case.dtype, by_axes[case]))
     arguments, fixed = _arguments(cases)
     names = sorted({name for regrets in regrets_of.values() for name in regrets})
     table = np.array([[regrets_of[case].get(name, (math.inf, math.inf)) for name in names] for case in cases])

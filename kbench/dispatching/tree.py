@@ -104,9 +104,6 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
         yield from leaves(tree.no)
 
 
-# ---- the tree as statements of Python
-
-
 def _statements(tree: Tree, general: str) -> Iterator[str]:
     """The statements of a tree. All its paths return, so no `else` is needed."""
     if isinstance(tree, Branch):

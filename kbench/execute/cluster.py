@@ -54,7 +54,8 @@ class Cluster:
             logging.getLogger(name).setLevel(logging.CRITICAL)  # kbench reports the same events itself
         with self._failures("no dask scheduler answers; check the address, or start one with `dask scheduler`"):
             security = distributed.Security().get_connection_args("client")
-            greeting = distributed.comm.connect(address, ANSWER_LIMIT_S, **security)  # a Client has no limit for this
+            # a Client has no limit for this
+            greeting = distributed.comm.connect(address, ANSWER_LIMIT_S, **security)
             asyncio.run(asyncio.wait_for(greeting, 2 * ANSWER_LIMIT_S))
             self._client = distributed.Client(address, timeout=ANSWER_LIMIT_S, set_as_default=False)
             self.places = sorted(self._workers(note))

@@ -26,7 +26,8 @@ class Devices:
 
     def __init__(self, request: CatalogRequest, note: Note, selection: str, *, spread: bool) -> None:
         self._spread = spread
-        self._scout = WorkerSupervisor(request, note)  # sees all devices, and ends before each gets its own worker
+        # sees all devices, and ends before each gets its own worker
+        self._scout = WorkerSupervisor(request, note)
         try:
             self.catalog = self._scout.start()
             self.devices = choose_devices(selection, self.catalog.devices)
@@ -112,7 +113,8 @@ def choose_devices(selection: str, devices: Sequence[DeviceInfo]) -> list[Device
     chosen: dict[str, DeviceInfo] = {}
     for name in (item.strip() for item in selection.split(",")):
         matches = [device for device in devices if str(device.index) == name or _is_uuid(name, device.uuid)]
-        if not matches and name.startswith("MIG-"):  # torch lists at most one MIG instance; the worker finds out
+        # torch lists at most one MIG instance; the worker finds out
+        if not matches and name.startswith("MIG-"):
             variable = next(iter(devices[0].variables))
             matches = [replace(devices[0], index=None, uuid=name, variables={variable: name})]
         if len(matches) != 1:

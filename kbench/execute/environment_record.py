@@ -48,7 +48,8 @@ def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock]) -> Envir
         "profile": plan.profile,
         "baseline": plan.baseline,
         "measure": plan.measure.model_dump(),
-        "places": {provider: place for provider, place in places.items() if place},  # those below the working directory
+        # those below the working directory
+        "places": {provider: place for provider, place in places.items() if place},
         "plugin_errors": [vars(error) for error in catalog.plugin_errors],
     }
     return describe_command(catalog.machine, plan.path.parent, **run)

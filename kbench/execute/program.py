@@ -279,7 +279,8 @@ class _Program:
         self._silence_limit_s = silence_limit_s
         self._processes: dict[str, _Process] = {}
         self.environment = worker_environment() | {ROWS_FILE: str(messages), PROGRAM: run.name}
-        at_start = Path(__file__).parents[1] / "measure" / "scripts" / "at_start"  # Python imports its sitecustomize.py
+        # Python imports its sitecustomize.py
+        at_start = Path(__file__).parents[1] / "measure" / "scripts" / "at_start"
         paths = [str(at_start), self.environment["PYTHONPATH"]]
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.own: _Process | None = None  # that of the command itself, if it measures

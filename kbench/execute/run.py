@@ -117,7 +117,8 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
         note_moved(locked, outcome.rows[len(earlier) :], note)
         writer.finish(interrupted=outcome.interrupted)
     order = {(task.case, task.session): number for number, task in enumerate(plan.tasks)}
-    outcome.rows.sort(key=lambda row: order.get((row.case, row.session), -1))  # -1: rows that were there before
+    # -1: rows that were there before
+    outcome.rows.sort(key=lambda row: order.get((row.case, row.session), -1))
     return outcome
 
 

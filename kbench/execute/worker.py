@@ -270,7 +270,8 @@ def kill_tree(pid: int) -> None:
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         processes = [*process.children(recursive=True), process]
-    with suppress(ProcessLookupError, PermissionError):  # PermissionError: on macOS, for a group of zombies
+    # PermissionError: on macOS, for a group of zombies
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     for process in processes:
         with suppress(psutil.NoSuchProcess):

@@ -92,7 +92,8 @@ class Writer:
         files.replace(self.path, self._whole())
         self._kernels, kernels = read_kernels(self.path), kernels_path(self.path)
         with files.writing(kernels):
-            if kernels.exists() and not kernels.read_bytes().endswith(b"\n"):  # a run was killed while it wrote a line
+            # a run was killed while it wrote a line
+            if kernels.exists() and not kernels.read_bytes().endswith(b"\n"):
                 with kernels.open("a") as file:
                     file.write("\n")
         return self

@@ -125,9 +125,6 @@ def _of_level(series: Series) -> Iterator[HistoryChange]:
         )
 
 
-# ---- changes of status
-
-
 def _of_status(series: Series) -> Iterator[HistoryChange]:
     for before, point in itertools.pairwise(series.points):
         if point.status != before.status:
@@ -179,9 +176,6 @@ def _ended(series: Series, timeline: Timeline) -> Iterator[HistoryChange]:
         reason = f"absent from the last {len(after)} runs of {source}"
         kind = Verdict.UNTIMED if last.log_ms is None else Verdict.MISSING
         yield HistoryChange(kind, series, last, last, None, (after[0], after[0]), reason)
-
-
-# ---- what moved with a change
 
 
 def _moved_properties(timeline: Timeline, old: RunPoint, new: RunPoint) -> dict[str, tuple[MovedProperty, ...]]:

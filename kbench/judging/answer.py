@@ -77,9 +77,6 @@ class _Model(BaseModel):
     )
 
 
-# ---- whether a provider is right
-
-
 class Failure(_Model):
     """How the provider failed on an input, in the first case in which it did."""
 
@@ -204,9 +201,6 @@ def _hints_of_inputs(names: Sequence[str]) -> list[str]:
         return []
     edges = [EdgeInput(name) for name in names if name in list(EdgeInput)]
     return [f"{edge.value}: {edge.explanation}" for edge in edges[:HINTS]]
-
-
-# ---- whether it can be trusted, and how fast it is
 
 
 class Doubt(_Model):
@@ -403,9 +397,6 @@ def _untimed(timed: Sequence[Row], checked: CheckedProvider) -> str:
         return "not timed: not all cases were checked"
     no_baseline = "not timed: the file has all providers of the config; move a baseline into another plug-in"
     return no_baseline if checked.tried_cases else "not timed: it took part in no case"
-
-
-# ---- the answers
 
 
 def verdict_of(reasons: Sequence[ReasonCode]) -> Verdict:

@@ -94,8 +94,6 @@ def confirmed(screen: Sequence[float], confirmation: Sequence[float], alpha: flo
     return Decision.GO_ON if reachable and so_far > GIVE_UP else Decision.NOT_BETTER
 
 
-# ---- the sessions of a candidate
-
 Run = Callable[[RunOptions], RunResult]
 
 NAME = re.compile(r"([0-9]{4,})-(screen|confirm)\.csv")

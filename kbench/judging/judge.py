@@ -154,10 +154,12 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
     champion."""
     files = [file, *filter(None, [options.champion])]
-    sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]  # a ledger adds sessions
+    # a ledger adds sessions
+    sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]
     choices = ConfigOptions(sets, profile=options.profile, plugins=[str(path) for path in files])
     config = load_config(Path(options.against), choices)
-    places = {str(path.resolve()): SourceLocation(str(path)) for path in files}  # the user wrote no --plugin
+    # the user wrote no --plugin
+    places = {str(path.resolve()): SourceLocation(str(path)) for path in files}
     return replace(config, places={**config.places, **places})
 
 

@@ -28,7 +28,8 @@ def main() -> None:
     import torch
 
     hashing = threading.Thread(target=_hash_compiler, daemon=True)
-    if torch.accelerator.is_available():  # otherwise Triton has to wait until its interpreter is switched on
+    # otherwise Triton has to wait until its interpreter is switched on
+    if torch.accelerator.is_available():
         with suppress(ImportError):
             import_module("triton.runtime.cache")
         hashing.start()

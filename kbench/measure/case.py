@@ -203,7 +203,8 @@ class CaseRun(Experiment):
     def renew_calls(self, contender: Contender) -> None:
         """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
         assert contender.preparer and contender.spot_check
-        with without_garbage_collection():  # thousands of new calls would make Python look for garbage several times
+        # thousands of new calls would make Python look for garbage several times
+        with without_garbage_collection():
             with self.timer.preparing():
                 contender.calls = [contender.preparer(tensors, self.first.shapes) for tensors in self.shared.sets]
             runs = contender.spot_check.use(contender.calls)

@@ -89,7 +89,8 @@ def flagged(row: Row, contender: Contender, experiment: Experiment, empty_ms: fl
 def suspicion(row: Row, experiment: Experiment, empty_ms: float | None) -> str:
     """Why a row is faster than it can be; empty if it is not."""
     assert row.ms
-    kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS  # the longest that the kernel itself can have taken
+    # the longest that the kernel itself can have taken
+    kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS
     most_gbps, most_tflops = _most_gbps(experiment), _most_tflops(experiment)
     flops = (experiment.work.flops or 0) if row.tflops else 0
     # faster than the memory allows, by more than the cache can explain

@@ -48,14 +48,16 @@ class SharedMemory:
         self._words = ""
         if device.type == "cuda":
             torch.cuda.ipc_collect()  # frees what other processes do not need any more
-            with torch.cuda.use_mem_pool(torch.cuda.MemPool()):  # the other process sees whole blocks of the allocator
+            # the other process sees whole blocks of the allocator
+            with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
                 self.data = torch.zeros(size, dtype=torch.uint8, device=device)
         else:
             for earlier in Path(folder).glob("tensors-*"):
                 earlier.unlink()  # the other process may still see it
             # a name of its own, so that the other process opens it
             file = Path(folder, f"tensors-{secrets.token_hex(8)}")
-            file.write_bytes(bytes(size))  # a full disk is an error here; in a sparse file, it would be a signal later
+            # a full disk is an error here; in a sparse file, it would be a signal later
+            file.write_bytes(bytes(size))
             self._words = f"{size} {file}"
             self.data = opened(self._words)
 

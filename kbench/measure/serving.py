@@ -111,12 +111,14 @@ class Server:
             except RuntimeError as error:
                 if device.healthy():
                     raise
-                self._send(DeviceFailed(Status.ERROR, describe_exception(error)))  # a kernel still ran after its step
+                # a kernel still ran after its step
+                self._send(DeviceFailed(Status.ERROR, describe_exception(error)))
                 return
             self._send(RequestDone())
             if isinstance(request, CatalogRequest) and device.accelerated and not self._folder:
                 self._hashing.join(IMPORT_LIMIT_S)  # a provider is blamed for threads that work while it runs
-                with suppress(AttributeError, ImportError, OSError):  # a first launch, which needs it, reports that
+                # a first launch, which needs it, reports that
+                with suppress(AttributeError, ImportError, OSError):
                     import_module("triton.experimental.gluon.nvidia.hopper")
 
     def _catalog(self, request: CatalogRequest) -> Catalog:
@@ -205,7 +207,8 @@ def _limit_host_memory(free_bytes: int | None) -> None:
     import resource
 
     limit = int(free_bytes * HOST_MEMORY_SHARE)
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # a queueing system may have set it; it cannot be raised
+    # a queueing system may have set it; it cannot be raised
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

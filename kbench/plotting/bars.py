@@ -77,7 +77,8 @@ def _draw(axes: Axes, bars: Sequence[Series], look: Look, top: float, size: floa
     """Draw bars that begin at zero, each with its value beside it and its band as a whisker."""
     theme, levels = look.theme, look.levels(bars, top)
     longest = max((max(bar.whole.value, min(bar.whole.high, top)) for bar in bars if bar.whole), default=top)
-    axes.set_xlim(0, max(1.03 * top, longest + 0.14 * top))  # with room for the value beside the longest bar
+    # with room for the value beside the longest bar
+    axes.set_xlim(0, max(1.03 * top, longest + 0.14 * top))
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

@@ -104,9 +104,6 @@ def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float,
     return bottom, top * (top / bottom) ** HEADROOM if bottom > 0 else top * (1 + HEADROOM)
 
 
-# -- behind the curves
-
-
 def _draw_backdrop(
     axes: Axes, panel: Sequence[Series], look: Look, extent: tuple[float, float], cache_edge: float | None
 ) -> None:
@@ -147,9 +144,6 @@ def _resident_up_to(panel: Sequence[Series], look: Look) -> float | None:
     return math.inf if sizes[-1] <= cache_bytes else float(np.interp(cache_bytes, sizes, xs))
 
 
-# -- curves
-
-
 def _draw_curve(axes: Axes, series: Series, theme: Theme, xs: Sequence[float], place: int) -> None:
     """Draw a line with its band. It breaks where the curve has no value at an x of another curve.
 
@@ -171,7 +165,8 @@ def _draw_curve(axes: Axes, series: Series, theme: Theme, xs: Sequence[float], p
     for hollow, most in ((False, 10), (True, 30)):
         face, edge, width = (theme.background, colour, 1.5) if hollow else (colour, theme.background, 0.6)
         every = max(1, len(values) // most)
-        offset = round(0.382 * place * every) % every  # the golden section spreads the markers of any number of curves
+        # the golden section spreads the markers of any number of curves
+        offset = round(0.382 * place * every) % every
         chosen = {*xs[offset::every], *alone}
         shown = [x for x, value in values.items() if bool(value.hollow) == hollow and x in chosen]
         if shown:
@@ -190,9 +185,6 @@ def _draw_suspects(axes: Axes, series: Series, theme: Theme, extent: tuple[float
         colour = theme.readable(series.style.colour)
         inside = np.clip(values, low, high)
         axes.plot(xs, inside, color=colour, marker=QUESTION_MARK, linestyle="", markersize=11, zorder=5)
-
-
-# -- names
 
 
 def _have_room_at_ends(panel: Sequence[Series], look: Look) -> bool:

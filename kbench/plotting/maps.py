@@ -135,7 +135,8 @@ def _draw_panel(axes: Axes, panel: Sequence[Cell], look: Look, width: float) -> 
             Rectangle((column - 0.5, line - 0.5), 1, 1, facecolor=face, edgecolor=theme.background, hatch=hatch)
         )
         if sizes:
-            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if cell.undecided else None  # no hatch behind text
+            # no hatch behind text
+            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if cell.undecided else None
             text = f"{look.names[cell.curve]}\n{cell.margin}" if with_names else cell.margin
             ink = dark if _brightness(face) > 0.5 else light
             axes.text(column, line, text, ha="center", va="center", fontsize=sizes[0], color=ink, bbox=plate)

@@ -161,9 +161,6 @@ def series_of(points: Sequence[Point], look: Look) -> list[Series]:
     return series
 
 
-# -- from rows to points
-
-
 def points_of(sources: Sequence[ResultsFile], metric: Metric) -> list[Point]:
     """The rows of all providers and of the copy control, if the metric has it. A configuration that is wrong or suspect in a
     session of a case has no time of another one. Raises ResultsError if no provider has a value."""
@@ -237,9 +234,6 @@ def fixed_columns(points: Iterable[Point], axes: Sequence[str]) -> list[str]:
     return ["operator", *conditions, "dtype", *axes]
 
 
-# -- along x
-
-
 def place_along_x(points: Sequence[Point], axes: Sequence[str], chosen: str | None, *, parameters: bool) -> str:
     """Give each point its x. Return the name of the axis or, with `parameters`, the parameter that x is; "" for none.
 
@@ -307,8 +301,6 @@ def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[st
             sentences[axis] = f"{axis} varies with {x}: {', '.join(ends)}"
     return sentences
 
-
-# -- pages
 
 P = TypeVar("P", bound=Placed)
 
@@ -447,7 +439,8 @@ def split_into_pages(shown: Sequence[P], columns: Sequence[str], by: Sequence[st
             raise UsageError(f'--by: "{name}" cannot divide the rows into panels; choose from {choices}')
         if name not in columns:
             raise UsageError(f"--by: {unknown('column', name, list(columns))}")
-    splits = [divided[:count] for count in range(len(divided) + 1)]  # on as few of the columns as possible
+    # on as few of the columns as possible
+    splits = [divided[:count] for count in range(len(divided) + 1)]
     if by:
         splits = [[name for name in divided if name not in by]]
     for outer in splits:

@@ -75,7 +75,8 @@ def pages_of(
     UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to draw."""
     if choices.kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', choices.kind, PICTURE_KINDS)}")
-    chosen = metric_by_name(choices.metric_of(sources))  # for a map of winners, too: a misspelt one is a mistake
+    # for a map of winners, too: a misspelt one is a mistake
+    chosen = metric_by_name(choices.metric_of(sources))
     is_map = choices.kind == "heatmap"
     metric = metric_by_name("ms") if is_map else chosen
     axes, points = axes_of(sources), points_of(sources, metric)
@@ -84,7 +85,8 @@ def pages_of(
         message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
         raise UsageError(f"{message}; choose some with --where provider=NAME")
     paired = {} if choices.kind == "bars" else companions(points, axes, x)
-    meaning = [*paired.values()] if as_text or not is_map else []  # the ticks of a map show the axes that go with x
+    # the ticks of a map show the axes that go with x
+    meaning = [*paired.values()] if as_text or not is_map else []
     if is_map:
         noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
         meaning = [*noise, SIGNS if as_text else f"{SIGNS} · {SHADES}", *meaning]
@@ -127,9 +129,6 @@ def _pages_of_values(points: Sequence[Point], look: Look, choices: Choices) -> I
         for page in split_into_pages(members, names, choices.by, room) if members else ():
             further = {"kind": kind} if kind == "bars" and of_lines else {}
             yield replace(page, fixed=further | page.fixed), replace(look, kind=kind)
-
-
-# -- the caption
 
 
 def caption(

@@ -26,7 +26,8 @@ def scale_x(axes: Axes, sizes: Sequence[float], width: float) -> None:
     in `width` points."""
     by_factors = logarithmic(sizes)
     text: Callable[[float], str] = short if by_factors or sizes[-1] >= 1e6 else "{:g}".format
-    longest = max(map(text, sizes), key=len)  # digits are equally wide, and to measure every label takes long
+    # digits are equally wide, and to measure every label takes long
+    longest = max(map(text, sizes), key=len)
     room = max(2, int(width / (text_width(longest, TICK_SIZE) + TICK_GAP)))
     if by_factors:
         axes.set_xscale("log", base=2)
@@ -117,9 +118,6 @@ def limits(values: Sequence[Value], *, log: bool) -> tuple[float, float]:
         return least / 1.25, most * 1.25
     high = max((value.high for value in values), default=1.0)
     return 0.0, min(max(high, most), 1.25 * most) or 1.0
-
-
-# -- an axis of changes
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ def write_report(files: Sequence[Source], out: Path | str, *, baseline: Source |
 
 def write_history_report(folder: Path, out: Path, *, where: str, title: str) -> Path:
     """Write a page on a history (see kbench/history) and return its path. Raises as `write_report` does."""
-    from kbench.history.report import HistoryOptions, check_history  # scipy, which this needs, is slow to import
+    # scipy, which this needs, is slow to import
+    from kbench.history.report import HistoryOptions, check_history
     from kbench.reporting.history_content import history_content
 
     report = check_history(folder, HistoryOptions(where, everything=True))

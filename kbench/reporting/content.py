@@ -216,9 +216,6 @@ def _glossary(rows: Iterable[Row]) -> dict[str, str]:
     return {word: explanation.text if explanation else "" for word, explanation in explanations.items()}
 
 
-# -- the machine and the method, with the files side by side
-
-
 def _measurement(sources: Sequence[ResultsFile]) -> Table:
     """How and on which machine each file was measured, with a column per file. A missing value is no difference."""
     columns = [_properties(source) for source in sources]

@@ -167,7 +167,8 @@ def check_header(where: str, header: Sequence[str]) -> None:
     """Raises ResultsError if a column is missing or repeated, or if the axes are not between `params` and `dtype`."""
     if not is_results_header(header):
         lacks = list_words([name for name in NEEDED_COLUMNS if name not in header], 4)
-        problem = f"it begins with {','.join(header)[:40]!r} and has no column {lacks}"  # a page, a git-lfs pointer
+        # a page, a git-lfs pointer
+        problem = f"it begins with {','.join(header)[:40]!r} and has no column {lacks}"
         advice = "name a CSV that `kbench run` wrote, or restore what was removed from it"
         if len(header) == 1 and {";", "\t"} & {*header[0]}:
             advice = "save it with commas between the columns"
@@ -228,9 +229,6 @@ def _check_each_row_once(results: Results) -> None:
         if row.of_provider and first.setdefault(key, line) != line:
             subject = f"{row.case.label} {row.configuration_name} session {row.session} is also on line {first[key]}"
             raise ResultsError(f"{results.path}:{line}: {subject}; keep one of the two lines")
-
-
-# -- which file an argument of a command means
 
 
 def parse_source(source: Path | str) -> tuple[str, Path]:

@@ -118,7 +118,8 @@ class RevisionSide:
         command = [self.python, *KBENCH, "run", *arguments, "--sessions", "1", *more, "--no-plot"]
         environment = self.environment()
         ended = run_process([*command, "--out", str(scratch)], self.folder, environment, limit_s)
-        if ended.code not in (ExitStatus.OK, ExitStatus.FAILED):  # a failed row is a row: the comparison judges it
+        # a failed row is a row: the comparison judges it
+        if ended.code not in (ExitStatus.OK, ExitStatus.FAILED):
             self._raise(ended, limit_s)
         self.count += 1
         self._keep(scratch)
@@ -133,7 +134,8 @@ class RevisionSide:
             raise KeyboardInterrupt
         errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
         message = "\n".join(f"{self.name}: {line}" for line in errors or ended.tail[-1:])
-        message = message.replace(f"{self.root}{os.sep}", "")  # the worktree is removed, and the repository stays
+        # the worktree is removed, and the repository stays
+        message = message.replace(f"{self.root}{os.sep}", "")
         if ended.code == ExitStatus.BAD_INPUT:
             raise UsageError(message)
         raise ExecutionError(message or f"{self.name}: kbench run ended with exit code {ended.code}")

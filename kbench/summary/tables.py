@@ -37,9 +37,6 @@ UNMARKED = " "
 """Stands in the place of a mark, so that numbers are aligned."""
 
 
-# -- standings
-
-
 def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bool = False) -> Table:
     """A line for each provider. The means of modes are there if a provider is faster in some only, TFLOP/s where arithmetic
     bounds a case, and memory if it differs much. The least important columns are left out if the table is wider than `width`.
@@ -92,9 +89,6 @@ def record(line: Standing, *, with_unclear: bool) -> str:
     """`74/17/3`: in how many cases the provider is faster than the baseline, ties, is slower and, if asked, unclear."""
     outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if with_unclear else [])]
     return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.over_baseline else NO_VALUE
-
-
-# -- cases
 
 
 def _cases(analysis: Analysis) -> tuple[list[CaseKey], Table]:
@@ -186,9 +180,6 @@ def _meaning(used: set[str]) -> str:
     """The meaning of marks, in parentheses; empty for none."""
     signs = ", ".join(f"{sign} {words}" for sign, words in MARKS.items() if sign in used)
     return f" ({signs})" if signs else ""
-
-
-# -- details
 
 
 def details_table(analysis: Analysis, width: int | None = None) -> Table:

@@ -70,7 +70,8 @@ def written_at(function: Any, fallback: str = "") -> str:
 def describe_exception(error: BaseException, fallback: str = "") -> str:
     """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
     error, raised_at = _in_kernel(error), location(error, fallback)
-    place = "" if raised_at.startswith(_callers()) else Path(raised_at).name  # a place in kbench tells the user nothing
+    # a place in kbench tells the user nothing
+    place = "" if raised_at.startswith(_callers()) else Path(raised_at).name
     return f"{type(error).__name__}: {message(error)}" + (f" at {place}" if place else "")
 
 
@@ -79,7 +80,8 @@ def message(error: BaseException) -> str:
     lines = [line.strip() for line in without_colours(text_of(error)).splitlines() if line.strip()]
     if not lines:
         return "(no message)"
-    if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place, the kernel's source, and last the fault
+    # Triton: the place, the kernel's source, and last the fault
+    if re.fullmatch(r"at \d+:\d+:", lines[0]):
         line = f"{lines[0]} {lines[-1]}"
     else:
         line = next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])

@@ -30,7 +30,8 @@ LOG_WIDTH = 120
 
 def console(*, stderr: bool = False, live: bool = False) -> Console:
     """A console that writes plain text and colours. `live`: it also moves the cursor, for a progress bar."""
-    from rich.console import Console  # here and below: importing rich takes longer than `kbench --help`
+    # here and below: importing rich takes longer than `kbench --help`
+    from rich.console import Console
 
     file: Any = sys.stderr if stderr else sys.stdout
     if live and isinstance(file, Stream):

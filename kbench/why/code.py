@@ -92,9 +92,6 @@ def _missing(kernel: Kernel, csv: Path) -> str:
     return "kbench knows only its name: its machine code is in a large library, or was compiled in memory"
 
 
-# ---- the instructions of a kernel in what cuobjdump prints, or in a file of PTX
-
-
 def sass_of(text: str, symbol: str) -> tuple[str, list[str]]:
     """The architecture of a kernel and its instructions, from the output of `cuobjdump --dump-sass`; ("", []) if it is not
     there. A library may have it for several architectures: the last one counts."""
@@ -136,7 +133,8 @@ def _labelled(instructions: Iterable[tuple[int, str]]) -> list[str]:
     used = list(instructions)
     while used and used[-1][1] == "NOP":
         used.pop()
-    if used and _JUMP.match(used[-1][1]) and used[-1][1].endswith(f"{used[-1][0]:#x}"):  # an endless loop after the end
+    # an endless loop after the end
+    if used and _JUMP.match(used[-1][1]) and used[-1][1].endswith(f"{used[-1][0]:#x}"):
         used.pop()
     places = {f"{address:#x}" for address, _ in used}
     targets = sorted(
@@ -178,9 +176,6 @@ def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 def _plain(line: str) -> str:
     return " ".join(_REGISTER.sub("_", line).split())
-
-
-# ---- cuobjdump; Triton brings one along
 
 
 def _find_cuobjdump() -> str | None:

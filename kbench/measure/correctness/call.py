@@ -84,7 +84,8 @@ class Preparer:
         self._count = len(operator.inputs)
         self._forward = provider.bind(case, params)
         self._kernel: Callable[..., Any] | None = None  # of the backward pass, or of both
-        self._holds: Mapping[str, str] = {}  # the inputs that hold the gradient of an input after the kernel
+        # the inputs that hold the gradient of an input after the kernel
+        self._holds: Mapping[str, str] = {}
         if not provider.factory:
             _check_arguments(self._forward, operator.inputs, provider.out)
         if case.mode == FORWARD:

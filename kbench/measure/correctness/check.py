@@ -301,7 +301,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], outputs: Sequence[An
         if not isinstance(output, Tensor):
             advice = "; a provider that builds the function to time has factory=True" if callable(output) else ""
             return f"returned {type(output).__name__}{for_output}, expected a tensor{advice}"
-        if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
+        # it may compute when it is read, which is after the clock has stopped
+        if type(output) is not Tensor:
             return f"returned {type(output).__name__}{for_output}, a subclass of torch.Tensor; expected a plain torch.Tensor"
         if output.layout != torch.strided:
             layout = str(output.layout).removeprefix("torch.")

@@ -117,11 +117,13 @@ class WrongElements:
         self._row_dimension = output.declared.dimension_of(operator.rows) if rows else None
         self.first: WrongElement | None = None
         self._words = self._knob = ""
-        self._bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
+        # the first and the last wrong index of every dimension but the rows
+        self._bounds: list[tuple[int, int]] = []
         self.zeros = self._nans = self._close = True
         self._relative = self._largest = 0.0  # the sum of the relative errors, and the largest
         self._lost = 0  # wrong elements that are off by 100 % or more: they have no right digit
-        self._above = 0  # wrong elements with too large a magnitude: a wrong factor makes all of them so, or none
+        # wrong elements with too large a magnitude: a wrong factor makes all of them so, or none
+        self._above = 0
 
     @property
     def near(self) -> bool:
@@ -285,7 +287,8 @@ class Errors:
     def right(self) -> Tensor:
         """A mask of the values that are right: within the bound, or not finite where they may be."""
         values, reference, info = self.values, self._reference, self._info
-        half_step = math.ldexp(info.eps, math.frexp(info.max)[1] - 2)  # rounding takes values to infinity from here on
+        # rounding takes values to infinity from here on
+        half_step = math.ldexp(info.eps, math.frexp(info.max)[1] - 2)
         too_large = reference.abs() + self.arithmetic + max(self._ulps - 1, 0) * self.step >= info.max + half_step
         # formats without infinity saturate, or give NaN
         beyond = values.isinf() | (info.bits == 8) & (values.isnan() | (values.abs() == info.max))
@@ -319,5 +322,6 @@ class Errors:
 def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
     """The spacing of `dtype`'s numbers at |value|, in float64; at least that of subnormal ones."""
     info = torch.finfo(dtype)
-    power = (value.view(torch.int64) & EXPONENT_BITS).view(torch.float64)  # at or below |value|; infinite for NaN
+    # at or below |value|; infinite for NaN
+    power = (value.view(torch.int64) & EXPONENT_BITS).view(torch.float64)
     return power.nan_to_num_(posinf=0.0).clamp_min_(info.tiny).mul_(info.eps)

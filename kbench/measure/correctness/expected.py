@@ -100,7 +100,8 @@ class Expected:
         self.definition, self.inputs = definition, inputs
         self._keep_bytes, self._scales, self._trials = keep_bytes, scales, trials
         self._kept_parts: list[OutputPart] | None = None
-        self._kept_estimates: dict[tuple[range, int], dict[int, Tensor]] = {}  # by rows and number of trials
+        # by rows and number of trials
+        self._kept_estimates: dict[tuple[range, int], dict[int, Tensor]] = {}
         self._shapes = shapes
         rows = definition.operator.rows
         self._input_row_dimensions = [x.dimension_of(rows) for x in definition.declared_inputs]

@@ -94,7 +94,8 @@ def equal(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors have the same shape and hold the same values. NaN equals NaN."""
     if a.shape != b.shape:
         return False
-    if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
+    # torch compares no 8-bit floating-point numbers
+    if a.dtype.is_floating_point and a.dtype.itemsize == 1:
         return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
     return torch.equal(a, b) or bool(same_values(a, b).all())
 

@@ -113,7 +113,8 @@ def _launch(node: Any, code_of: CodeOf) -> KernelLaunch:
     code, origin = code_of(function.value or 0, symbol)
     kernel = Kernel(
         name=printable(torch._C._demangle(symbol), NAME_CHARACTERS),
-        symbol=printable(symbol, REASON_LIMIT),  # as the parent process reads it, or its digest would be another
+        # as the parent process reads it, or its digest would be another
+        symbol=printable(symbol, REASON_LIMIT),
         registers=attribute(_REGISTERS),
         local_bytes=attribute(_LOCAL),
         static_shared_bytes=attribute(_STATIC_SHARED),

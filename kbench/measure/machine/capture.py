@@ -48,7 +48,8 @@ def captured(graph: torch.cuda.CUDAGraph) -> Iterator[Capture]:
 
     `torch.cuda.graph` would first collect garbage in older versions of torch, which takes a tenth of a second or more.
     """
-    with without_garbage_collection():  # garbage may hold a graph or an event of CUDA; freeing it ends the capture
+    # garbage may hold a graph or an event of CUDA; freeing it ends the capture
+    with without_garbage_collection():
         pool: Any = torch.cuda.graph_pool_handle()
         graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         capture = Capture()

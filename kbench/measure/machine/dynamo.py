@@ -72,7 +72,8 @@ def compiled_parts() -> Iterator[CompiledParts]:
         code = frame.f_code
         if event != "call":
             return
-        if dynamo_mode() is False and entries_of(code):  # it may run what is compiled, but must not compile
+        # it may run what is compiled, but must not compile
+        if dynamo_mode() is False and entries_of(code):
             parts.uncompiled.add(f"{code.co_name} ({Path(code.co_filename).name}:{code.co_firstlineno})")
         elif code in originals:
             entries = [entry for entry in entries_of(originals[code]) if entry.code is code]

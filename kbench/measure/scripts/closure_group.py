@@ -167,7 +167,8 @@ class ClosureGroup(Experiment):
             closure.dtype = max(tensors, key=lambda x: x.numel() * x.element_size()).dtype
         interpreted = interpreter_probe()
         call.clear_gradients()
-        self.device.synchronize()  # a script may draw its tensors on another stream, for which a closure does not wait
+        # a script may draw its tensors on another stream, for which a closure does not wait
+        self.device.synchronize()
         start = time.perf_counter_ns()
         returned = call.fn()
         self.device.synchronize()

@@ -128,9 +128,6 @@ def doubted_bytes(count: int, least: int, most: float) -> int | None:
     return int(most) if count >= most * FACTOR else None
 
 
-# -- names
-
-
 def place_of_closure(closure: Callable[..., Any]) -> str:
     """`bench.py:31`, where a closure of the user's code begins. Empty for a library's, or without a file."""
     code = getattr(closure, "__code__", None)

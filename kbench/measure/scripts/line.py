@@ -25,7 +25,8 @@ GRACE_S = 30.0
 
 SWITCHES = {name for name, effect in EFFECTS.items() if effect in (Effect.OWN, Effect.SHARED)}
 SWITCHES |= {"the current device", "the current stream"}
-SWITCHES -= {"torch.inference_mode"}  # every thread has its own, and torch switches it by a context only
+# every thread has its own, and torch switches it by a context only
+SWITCHES -= {"torch.inference_mode"}
 RANDOM = {name for name, effect in EFFECTS.items() if effect is Effect.SILENT}
 
 T = TypeVar("T")
@@ -65,7 +66,8 @@ class Switches:
         with torch.inference_mode(self._inference):
             settings.write(self._values)
             if torch.cuda.is_initialized():
-                torch.cuda.synchronize()  # gives this thread the context of the device, which a launch of Triton needs
+                # gives this thread the context of the device, which a launch of Triton needs
+                torch.cuda.synchronize()
             yield
 
     def put_back(self) -> Mapping[str, Any]:

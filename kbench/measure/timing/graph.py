@@ -125,7 +125,8 @@ class GraphTimer(Timer):
             for _ in range(3):  # lazy initialisation must not happen during the capture
                 runs[0]()
         torch.cuda.synchronize()
-        self.device.release()  # torch can return no memory to the driver during a capture, which may need it
+        # torch can return no memory to the driver during a capture, which may need it
+        self.device.release()
         graph = torch.cuda.CUDAGraph()
         try:
             with on_stream(self._stream), captured(graph) as capture:

@@ -123,7 +123,8 @@ class Problem:
     def traced(self) -> tuple[dict[str, Any], list[Tensor]]:
         """The inputs and the outputs of a call, without memory if the model does not look at values. An input that is no tensor
         is a constant argument."""
-        with suppress(Exception, SystemExit):  # it looks at values, or has a fault: the call with values says so
+        # it looks at values, or has a fault: the call with values says so
+        with suppress(Exception, SystemExit):
             return self._trace(torch.device("meta"))
         try:
             return self._trace(torch.device("cpu"))
@@ -195,7 +196,8 @@ def _exact_model(problem: Problem, dtype: str, device: torch.device) -> nn.Modul
     """The model in float64, with the weights that it has in `dtype`."""
     exact = copy.deepcopy(problem.model(dtype, device)).double()
     for module in exact.modules():
-        for name, value in vars(module).items():  # plain attributes, such as the first state of a recurrent network
+        # plain attributes, such as the first state of a recurrent network
+        for name, value in vars(module).items():
             if isinstance(value, Tensor):
                 setattr(module, name, _converted(value, "float64"))
     return exact
