@@ -138,7 +138,7 @@ def _floor(effects: Sequence[float]) -> float:
 
 
 def _of_cases(effects: Sequence[float], differences: Sequence[TimeDifference]) -> float:
-    """The difference that the same code exceeds in one case of a thousand, from Student's t distribution.
+    """The first of the three values, from Student's t distribution.
 
     `effects` are absolute differences in ascending order, taken as normally distributed around zero. An effect above the
     noise floor counts as the floor, so that one disturbed case does not raise the limit of all others. USUAL, or the scatter
@@ -154,8 +154,7 @@ def _of_cases(effects: Sequence[float], differences: Sequence[TimeDifference]) -
 
 
 def _of_trials(differences: Sequence[TimeDifference]) -> float:
-    """The difference that the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from the
-    trials of all cases with a random sign. The size of a few outliers does not affect it."""
+    """The second of the three values. The trials get random signs."""
     distances = sorted(abs(trial) for case_difference in differences for trial in case_difference.trials)
     if not distances:
         return 0.0

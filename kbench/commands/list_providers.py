@@ -44,7 +44,11 @@ def list_providers(
     operators_table = _operator_table(listed)
     terminal.print_table(operators_table.header, operators_table.rows)
     print()
-    if shapes := _model_shapes(listed):
+    shapes = []  # of language models
+    for name, described in listed.items():
+        for shape in described.model_axes:
+            shapes.append([name, ", ".join(f"{axis} = {size}" for axis, size in shape.items())])
+    if shapes:
         terminal.print_table(("operator", "model axes"), shapes)
         print()
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
@@ -69,15 +73,6 @@ def read_catalog(plugins: Sequence[str]) -> Catalog:
     for failure in catalog.plugin_errors:
         terminal.warn(str(failure))
     return catalog
-
-
-def _model_shapes(operators: Mapping[str, OperatorInfo]) -> list[list[str]]:
-    """A line for each shape that a language model has."""
-    return [
-        [name, ", ".join(f"{axis} = {size}" for axis, size in shape.items())]
-        for name, described in operators.items()
-        for shape in described.model_axes
-    ]
 
 
 def _operator_table(operators: Mapping[str, OperatorInfo]) -> Table:

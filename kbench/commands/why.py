@@ -84,13 +84,15 @@ def why(
 
 def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
     from kbench.why import page
+    from kbench.why.reasons import find_reasons
 
     if as_json:
         terminal.write_text(page.rows_as_json(rows))
         return
     terminal.print_paragraph(page.case_line(rows[0]))
     for facts in rows:
-        _print_section(f"{facts.name}:", page.reason_lines(facts))
+        reasons = enumerate(find_reasons(facts), 1)
+        _print_section(f"{facts.name}:", (f"{number}. {reason.sentence}" for number, reason in reasons))
     print()
     names = [facts.name for facts in rows]
     terminal.print_table(["", *names], page.fact_rows(rows))

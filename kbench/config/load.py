@@ -1,10 +1,5 @@
-"""Reads a config in two steps.
-
-`load_config` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
-its names in the catalog that a worker reports, and writes it out as cases and configurations. Each step reports all the
-errors that it finds, with their locations. Nothing is evaluated as code. The catalog also has the content of the config of a
-problem, which only a worker can read.
-"""
+"""Reads a config in two steps: `load_config` checks the structure of the file, and `Config.resolve` looks its names up in the
+catalog that a worker reports. Each step reports all the errors that it finds. Nothing is evaluated as code."""
 
 from __future__ import annotations
 

@@ -59,7 +59,10 @@ def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> N
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        sentence = f"{name} is in use by {_holder(path)}"
+        holder = ""  # as the file says
+        with suppress(OSError):
+            holder = path.read_text(errors="replace").strip()
+        sentence = f"{name} is in use by {holder or 'another kbench run'}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
         note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")
@@ -69,11 +72,3 @@ def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> N
             raise Busy(f"{name} was in use for a day; end the other run, or use --no-wait") from None
     with suppress(OSError):  # it only tells a run that waits who holds the lock
         path.write_text(f"process {os.getpid()} since {now()}\n")
-
-
-def _holder(path: Path) -> str:
-    """Who holds a lock, as the file says."""
-    holder = ""
-    with suppress(OSError):
-        holder = path.read_text(errors="replace").strip()
-    return holder or "another kbench run"

@@ -139,8 +139,7 @@ class WorkerSupervisor:
         return Finished(task, rows, device, self.catalog.machine, self._place, tuple(calls))
 
     def try_operator(self, task: Task) -> None:
-        """Call the operator's own functions on the case of a task, or on one with small axes. Raises ConfigError when one
-        fails."""
+        """See Executor. A case with small axes may stand for that of the task."""
         try:
             answers = list(self.ready(task).ask(TrialRequest(task), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:

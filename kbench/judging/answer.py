@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -464,11 +465,6 @@ def _schema(answer: type[_Answer], title: str) -> dict[str, Any]:
     return head | answer.model_json_schema(mode="serialization") | {"title": title}
 
 
-def judge_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `kbench judge --json`."""
-    return _schema(JudgeAnswer, "kbench judgement")
-
-
-def check_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `kbench check --json`."""
-    return _schema(CheckAnswer, "kbench check")
+judge_schema = partial(_schema, JudgeAnswer, "kbench judgement")
+check_schema = partial(_schema, CheckAnswer, "kbench check")
+"""The JSON Schemas (draft 2020-12) of `kbench judge --json` and `kbench check --json`."""

@@ -80,7 +80,8 @@ def _numbers(experiment: Experiment, contender: Contender, copy_ms: float | None
     ms = time_of(contender)
     baseline = experiment.baseline
     precision = contender.precision(baseline, experiment.kind.resolution_ms)
-    ms_p20, ms_p80 = map(_picoseconds, _p20_p80(samples))
+    cuts = quantiles(samples, n=5, method="inclusive") if len(samples) > 1 else 2 * samples
+    ms_p20, ms_p80 = _picoseconds(cuts[0]), _picoseconds(cuts[-1])
     moves = 0 if contender.control and contender.name == Control.EMPTY else experiment.work.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
     light_ms = experiment.light_ms if computes else None
@@ -120,10 +121,3 @@ def gbps(count: int, ms: float) -> float:
 def _picoseconds(ms: float) -> float:
     """A time in ms, rounded to picoseconds: no clock is finer."""
     return round(ms, 9)
-
-
-def _p20_p80(samples: list[float]) -> tuple[float, float]:
-    if len(samples) == 1:
-        return samples[0], samples[0]
-    cuts = quantiles(samples, n=5, method="inclusive")
-    return cuts[0], cuts[3]

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -19,6 +19,8 @@ NO_VALUE = "-"
 
 NUMBER = re.compile(r"[<>~+-]? ?[\d,.]+(e[+-]?\d+)?[x%]?[*~?]?|\[[^a-z]+\]|\d+(/\d+)+")
 """`+5.3%`, `0.91x?`, `[+4.6, +6.1]`, `74/17/3`."""
+
+_WRAP = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,7 @@ class Table:
         lines = []
         for row in rows:
             cells = [
-                [cell] if cell_len(cell) <= size else _wrapped(cell, size)
-                for cell, size in zip(row, sizes, strict=True)
+                [cell] if cell_len(cell) <= size else _WRAP(cell, size) for cell, size in zip(row, sizes, strict=True)
             ]
             lines += [self._line(parts, sizes) for parts in zip_longest(*cells, fillvalue="")]
         return lines
@@ -118,7 +119,3 @@ class Table:
 def _holds_numbers(texts: Iterable[str]) -> bool:
     others = [text for text in texts if not NUMBER.fullmatch(text)]
     return len(others) < len(set(texts)) and not any(" " in text for text in others)
-
-
-def _wrapped(cell: str, size: int) -> list[str]:
-    return textwrap.wrap(cell, size, break_long_words=False, break_on_hyphens=False)

@@ -32,12 +32,6 @@ def case_line(facts: RowFacts) -> str:
     return ", ".join(filter(None, [f"{row.case.label} on {row.device}", timer, cache]))
 
 
-def reason_lines(facts: RowFacts) -> Iterator[str]:
-    """The reasons for a time, a sentence each."""
-    for number, reason in enumerate(find_reasons(facts), 1):
-        yield f"{number}. {reason.sentence}"
-
-
 def fact_rows(columns: Sequence[RowFacts]) -> list[list[str]]:
     """What is known of rows side by side: a line for each fact that at least one of them has, its name first."""
     named = [dict(_cells(facts)) for facts in columns]

@@ -17,7 +17,7 @@ declared: list[Any] = []
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of TIMERS where Python would, and replaces their functions once loaded."""
+    """Finds the modules of TIMERS where Python would. kbench then measures calls of their timers, and the lines of a plot."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -28,19 +28,14 @@ class _Finder(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
-            def load_and_replace(module: ModuleType) -> None:
+            def load_and_replace(module: Any) -> None:
                 load(module)
-                _replace_functions(module)
+                replace_timers(module, _measure)
+                if module.__name__ == "triton.testing":  # which still makes the tables
+                    module.perf_report = _measuring(module.perf_report)
 
             setattr(spec.loader, "exec_module", load_and_replace)  # noqa: B010  a method of this loader alone
         return spec
-
-
-def _replace_functions(module: Any) -> None:
-    """Have kbench measure calls of timers and the lines of a plot. Triton still makes the tables."""
-    replace_timers(module, _measure)
-    if module.__name__ == "triton.testing":
-        module.perf_report = _measuring(module.perf_report)
 
 
 def _measuring(perf_report: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:
