@@ -8,7 +8,13 @@ from typing import Any
 SET_CLOCKS = 0x2
 """The bit of NVML's clock event reasons for a clock that a user's setting limits."""
 
-THROTTLING = {0x4: "power-cap", 0x8: "hw-slowdown", 0x20: "sw-thermal", 0x40: "hw-thermal", 0x80: "power-brake"}
+THROTTLING = {
+    0x4: "power-cap",
+    0x8: "hw-slowdown",
+    0x20: "sw-thermal",
+    0x40: "hw-thermal",
+    0x80: "power-brake",
+}
 """The bits of NVML's clock event reasons that mean throttling, and the word for each. The bits for an idle device and for
 clocks that a user has set do not mean throttling."""
 
@@ -49,8 +55,6 @@ class Card:
 
     def driver(self) -> str:
         return str(self._ask(lambda handle: self._nvml.nvmlSystemGetDriverVersion()) or "")
-
-    # -- clocks
 
     def sm_mhz(self) -> int | None:
         """The clock of the processors now."""
@@ -109,8 +113,6 @@ class Card:
         self._call(self._nvml.nvmlDeviceResetGpuLockedClocks)
         self._ask(self._nvml.nvmlDeviceResetMemoryLockedClocks)
 
-    # -- power and heat
-
     def power_w(self) -> float | None:
         return _thousandth(self._number(self._nvml.nvmlDeviceGetPowerUsage))
 
@@ -124,8 +126,6 @@ class Card:
         """Why the device lowers its clock now, in words of THROTTLING."""
         events = self._clock_events()
         return tuple(word for bit, word in THROTTLING.items() if events & bit)
-
-    # -- the rest
 
     def bus_bits(self) -> int | None:
         """The width of the memory's bus."""

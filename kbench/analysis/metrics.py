@@ -45,7 +45,6 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The label of an axis."""
         return self.title or COLUMNS[self.column].heading("\N{MICRO SIGN}s" if self.unit == "us" else "")
 
     @property

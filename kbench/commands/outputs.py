@@ -17,7 +17,11 @@ from kbench.text.words import split_words
 if TYPE_CHECKING:
     from kbench.comparison.model import Comparison
 
-EXIT_STATUSES = {"passed": ExitStatus.OK, "failed": ExitStatus.FAILED, "undecided": ExitStatus.NOTHING}
+EXIT_STATUSES = {
+    "passed": ExitStatus.OK,
+    "failed": ExitStatus.FAILED,
+    "undecided": ExitStatus.NOTHING,
+}
 
 CHANGED = "changed"
 """The word of `--only` for all verdicts that report a change."""

@@ -167,7 +167,6 @@ def _measure_script(script: Path, arguments: Sequence[str], out: Path, settings:
 
 
 def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
-    """Measure a config."""
     from kbench.execute.environment_record import command_line
     from kbench.execute.prepare import prepare
     from kbench.execute.run import execute

@@ -94,8 +94,7 @@ def _show_reasons(rows: list[RowFacts], as_json: bool) -> None:
         reasons = enumerate(find_reasons(facts), 1)
         _print_section(f"{facts.name}:", (f"{number}. {reason.sentence}" for number, reason in reasons))
     print()
-    names = [facts.name for facts in rows]
-    terminal.print_table(["", *names], page.fact_rows(rows))
+    terminal.print_table(["", *(facts.name for facts in rows)], page.fact_rows(rows))
     for facts in rows:
         _print_section(f"{facts.name}: what a call launches", page.kernel_lines(facts))
 

@@ -45,9 +45,6 @@ _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 """A place inside a mention, a reference or a bare link. A zero-width space there makes it plain text."""
 
 
-# ---- Markdown
-
-
 def markdown(comparison: Comparison, limit: int = MAX_DOCUMENT_BYTES) -> str:
     """The report in at most `limit` bytes. Its last line counts what was left out."""
     text = "\n".join(_lines(comparison)).rstrip() + "\n"
@@ -108,9 +105,6 @@ def escape(text: str) -> str:
     text = text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _REFERENCE.sub("&#8203;", _MARKUP.sub(r"\\\1", text))
-
-
-# ---- GitHub Actions
 
 
 def commands(comparison: Comparison) -> str:

@@ -89,7 +89,6 @@ class CompareOptions:
 
     @property
     def compared(self) -> Metric:
-        """The metric that is compared."""
         return METRICS[self.metric]
 
     def ratio(self, effect: float) -> float:
@@ -136,7 +135,12 @@ class Key:
         """The parts of the name by column, as reports show them: the dtype is `bf16`."""
         axes = {name: str(value) for name, value in self.case.axes.items()}
         dtype = _SHORT_DTYPES.get(self.case.dtype, self.case.dtype)
-        return {"operator": self.case.operator, "dtype": dtype, **axes, "provider": self.configuration_name}
+        return {
+            "operator": self.case.operator,
+            "dtype": dtype,
+            **axes,
+            "provider": self.configuration_name,
+        }
 
     @property
     def label(self) -> str:

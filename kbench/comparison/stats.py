@@ -7,8 +7,7 @@ observations improve the estimate:
 - Most of the variation between sessions affects all rows of a session equally. This common part is estimated from the mean of
   the rows of each session, and added to the variance of every row.
 - The rest is of similar size in all rows. The variance of each row is shrunk towards that of the sweep, by an amount that
-  depends on how similar the rows are: Smyth's moderated t (Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol.
-  Biol. 3, 2004).
+  depends on how similar the rows are: Smyth's moderated t (Stat. Appl. Genet. Mol. Biol. 3, 2004).
 
 All values are natural logarithms: an effect of 0.05 is a time that is 1.05 times as long.
 """

@@ -59,7 +59,6 @@ class Evidence:
 
     @property
     def numbers(self) -> list[str]:
-        """The arguments that are numbers."""
         return [argument.name for argument in self.arguments if not argument.words]
 
     def values(self, name: str) -> list[float]:

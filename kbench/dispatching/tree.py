@@ -59,7 +59,6 @@ class Decision:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The function."""
         arguments = ", ".join(f"{argument.name}: {argument.type_name}" for argument in self.arguments)
         general = f"return {_literal(self.general)}"
         body = ['"""The provider for a shape. The head of this file says which shapes were measured."""']

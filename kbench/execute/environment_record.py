@@ -31,8 +31,7 @@ GIT_LIMIT_S = 5
 
 def env_id(machine: Machine) -> str:
     """The hash by which rows name a machine."""
-    record = machine.entries()
-    kind = {name: value for name, value in record.items() if name not in CHANGING}
+    kind = {name: value for name, value in machine.entries().items() if name not in CHANGING}
     variables = {name: value for name, value in machine.variables.items() if name not in SELECTING}
     return digest(kind | {"variables": variables})
 
@@ -58,8 +57,16 @@ def describe_run(plan: Plan, scope: str, locked: Sequence[LockedClock]) -> Envir
 def describe_command(machine: Machine, folder: Path, **run: Any) -> Environment:
     """What every environment file holds: the machine, the command, and the revision of the code in a folder. `run` has
     further entries."""
-    common = {"kbench": __version__, "command": command_line(), "started_at": now(), "git": find_revision(folder)}
-    return Environment.model_validate({"env_id": env_id(machine), **machine.entries(), **common, **run})
+    entries = {
+        "env_id": env_id(machine),
+        **machine.entries(),
+        "kbench": __version__,
+        "command": command_line(),
+        "started_at": now(),
+        "git": find_revision(folder),
+        **run,
+    }
+    return Environment.model_validate(entries)
 
 
 def find_revision(folder: Path) -> Git | None:

@@ -40,7 +40,6 @@ class RunResult:
 
     @property
     def exit_status(self) -> int:
-        """The exit code of `kbench run`."""
         if self.interrupted:
             return ExitStatus.INTERRUPTED
         if any(row.status.failed for row in self.rows):

@@ -211,8 +211,15 @@ def _change(change: HistoryChange, report: HistoryReport) -> dict[str, Any]:
 
 
 def _identity(key: SeriesKey) -> dict[str, Any]:
-    conditions = {"machine": key.machine, "timer": key.timer, "cache": key.cache, "case_hash": key.case_hash}
-    return {**key.case.to_json(), "provider": key.provider, "params": key.params, **conditions}
+    return {
+        **key.case.to_json(),
+        "provider": key.provider,
+        "params": key.params,
+        "machine": key.machine,
+        "timer": key.timer,
+        "cache": key.cache,
+        "case_hash": key.case_hash,
+    }
 
 
 def _point(point: RunPoint, report: HistoryReport) -> dict[str, Any]:

@@ -26,7 +26,6 @@ NOTHING_MOVED = "nothing that kbench records"
 
 
 def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
-    """The lines of `kbench history check`."""
     if report.failing:
         yield paint(Verdict.FAILED, f"! {gate_sentence(report)}", colour)
         yield ""

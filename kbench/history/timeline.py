@@ -197,12 +197,10 @@ class Series:
 
     @cached_property
     def timed(self) -> tuple[RunPoint, ...]:
-        """The points with a time."""
         return tuple(point for point in self.points if point.log_ms is not None)
 
     @cached_property
     def logs(self) -> tuple[float, ...]:
-        """The log times of `timed`."""
         return tuple(point.log_ms for point in self.points if point.log_ms is not None)
 
     @property
@@ -230,7 +228,6 @@ class Timeline:
 
     @cached_property
     def by_subject(self) -> Mapping[object, Sequence[Series]]:
-        """The series of each subject."""
         members: dict[object, list[Series]] = defaultdict(list)
         for series in self.series:
             members[series.key.subject].append(series)

@@ -414,7 +414,6 @@ def verdict_of(reasons: Sequence[ReasonCode]) -> Verdict:
 
 
 def exit_status(providers: Sequence[CheckedProvider], *, interrupted: bool) -> ExitStatus:
-    """The exit code of an answer."""
     if interrupted:
         return ExitStatus.INTERRUPTED
     verdicts = {provider.verdict for provider in providers}

@@ -27,7 +27,12 @@ FEW_INPUTS = 2
 LABEL_WIDTH = 14
 """Characters of the first column."""
 
-OUTCOME_WORDS = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
+OUTCOME_WORDS = {
+    Outcome.FASTER: "faster",
+    Outcome.TIE: "as fast",
+    Outcome.SLOWER: "slower",
+    Outcome.UNCLEAR: "unclear",
+}
 
 
 def verdict_lines(

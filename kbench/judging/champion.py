@@ -14,12 +14,11 @@ of some size is at most as likely as a loss of this size. Both run in the same p
   its gain x and a stake b that earlier sessions fix: about what is most probable if they tell the truth. For a gain and a
   loss of the same size the mean of this factor is 1. So the evidence of a candidate that is not faster is a nonnegative
   supermartingale: with a probability of at most alpha it ever reaches 1 / alpha, however often one looks (Ville's inequality;
-  Ramdas, Gruenwald, Vovk and Shafer, Game-theoretic statistics and safe anytime-valid inference, Statistical Science 38, 2023;
-  for symmetric distributions: Vovk and Wang, Nonparametric e-tests of symmetry, New England Journal of Statistics in Data
-  Science 2, 2024). The candidate is promoted when it does.
+  Ramdas et al., Statistical Science 38, 2023; for symmetric distributions: Vovk and Wang, New England Journal of Statistics in
+  Data Science 2, 2024). The candidate is promoted when it does.
 - **Alpha spending.** The i-th confirmation of a ledger has alpha = 0.05 * 6 / (pi^2 i^2). All of them together have 0.05, and
-  this needs no independence (Tian and Ramdas, Online control of the familywise error rate, Statistical Methods in Medical
-  Research 30, 2021). A candidate that the screen stops spends nothing, because it cannot be promoted.
+  this needs no independence (Tian and Ramdas, Statistical Methods in Medical Research 30, 2021). A candidate that the screen
+  stops spends nothing, because it cannot be promoted.
 """
 
 from __future__ import annotations

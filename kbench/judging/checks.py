@@ -54,7 +54,6 @@ class Checks:
         return self.chosen + self.random_shapes - self.checked
 
     def of(self, name: str) -> list[Row]:
-        """The rows of a configuration."""
         return [row for row in self.rows if row.configuration_name == name]
 
 

@@ -75,7 +75,8 @@ def held_against_clock(
             if not judged:
                 claimed_ms = min(row.ms_min or ms for row, ms in own)
                 contradict = _too_long
-            if not judged and not accelerated:  # beside other programs, most calls of a host may take long
+            # beside other programs, most calls of a host may take long
+            if not judged and not accelerated:
                 own = [(row, min(ms, row.ms_min or ms)) for row, ms in own]
             for _ in range(READINGS):
                 reading = read(own[0][0], claimed_ms, not judged)

@@ -39,7 +39,6 @@ class RanKernels:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> RanKernels:
-        """What these rows ran."""
         clocks = [row.sm_mhz for row in rows if row.sm_mhz]
         return cls(
             frozenset(row.code for row in rows if row.code),

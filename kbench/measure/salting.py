@@ -100,7 +100,6 @@ class Salter:
         self._count = _count(self._rows, min(SALTED_ROWS, MOST_ELEMENTS // longest))
 
     def draw(self) -> Salt:
-        """A new salt."""
         changes: list[tuple[int, Index, Index]] = []
         if self._as_a_whole and self._random.random() < 0.5:
             changes += [(position, (), ()) for position in self._as_a_whole]

@@ -77,7 +77,6 @@ class ChangeStyle:
 
     @property
     def metric(self) -> Metric:
-        """What changes."""
         return self.options.compared
 
     @property

@@ -386,7 +386,6 @@ class Look:
 
     @property
     def files(self) -> list[str]:
-        """The labels of the files."""
         return [source.label for source in self.sources]
 
     def title(self, page: Page[Any]) -> str:
@@ -461,7 +460,6 @@ def combinations(points: Iterable[Placed], names: Sequence[str]) -> set[tuple[An
 
 
 def varying(points: Sequence[Placed], columns: Iterable[str]) -> list[str]:
-    """The columns with several values."""
     return [name for name in columns if len(combinations(points, [name])) > 1]
 
 

@@ -45,7 +45,6 @@ def history_content(report: HistoryReport, title: str) -> dict[str, Any]:
 
 
 def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
-    """A row for each change, the newest first."""
     columns = [
         ("run", [report.day(change.event_run) for change in changes]),
         ("kind", [change.kind.value for change in changes]),
@@ -64,7 +63,6 @@ def _changes(changes: Sequence[HistoryChange], report: HistoryReport) -> Table:
 
 
 def _series(series: Sequence[Series]) -> Table:
-    """A row for each series."""
     fitted = [member.fitted for member in series]
     last = [member.points[-1] for member in series]
     columns = [

@@ -169,7 +169,6 @@ def times_table(analysis: Analysis, width: int) -> Table | None:
 
 
 def _time(analysis: Analysis, won: Winner, provider: str) -> str:
-    """A time with its mark."""
     configurations = analysis.cases[won.key]
     ranked = len(configurations) > 1 and not analysis.noise.too_noisy
     mark = won.mark if ranked and provider in won.first else UNMARKED

@@ -130,7 +130,6 @@ class Definition:
         return self._number(where, declared, units)
 
     def inputs(self, draw: Draw) -> tuple[Tensor, ...]:
-        """The inputs, filled with random values."""
         return tuple(
             self._filled(name, tensor, draw)
             for name, tensor in zip(self.input_names, self.declared_inputs, strict=True)

@@ -75,7 +75,8 @@ def _correct_bfloat16() -> None:
                 return compute(self, *operands)
             result = compute(self, *map(widened, operands))
             [*_, last] = [x for x in operands if isinstance(x, handle)]
-            narrow = is_bfloat16(last) and result.data.dtype != np.bool_  # not the result of a comparison
+            # the result of a comparison is a bool
+            narrow = is_bfloat16(last) and result.data.dtype != np.bool_
             return rounded(result.data) if narrow else result
 
         return computed

@@ -48,7 +48,8 @@ def _own_s() -> float:
     total = 0.0
     for process in (worker, *worker.children(recursive=True)):
         with suppress(psutil.Error):  # it has just ended
-            total += sum(process.cpu_times()[:4])  # user and system, its own and that of its ended children
+            # user and system, its own and that of its ended children
+            total += sum(process.cpu_times()[:4])
     with suppress(psutil.Error):
         total += sum(psutil.Process(worker.ppid()).cpu_times()[:2])
     return total

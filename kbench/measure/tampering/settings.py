@@ -45,7 +45,6 @@ class Setting:
 
 
 def read() -> dict[str, Any]:
-    """The present values by name."""
     return {setting.name: _value(setting) for setting in SETTINGS}
 
 

@@ -109,7 +109,6 @@ class Problem:
 
     @lru_cache(maxsize=1)  # noqa: B019  models may be large, and there is one problem
     def model(self, dtype: str, device: torch.device) -> nn.Module:
-        """The problem's own model."""
         model: nn.Module = self.instance(self.module.Model, dtype, device)
         return model
 
@@ -204,7 +203,6 @@ def _exact_model(problem: Problem, dtype: str, device: torch.device) -> nn.Modul
 
 
 def _operator(problem: Problem) -> Operator:
-    """The operator of a problem, without providers."""
     arguments, returned = problem.traced
     tensors = {name: x for name, x in arguments.items() if isinstance(x, Tensor)}
     inputs_of = DrawnTogether(lambda case, device: _inputs(problem, case, device))
