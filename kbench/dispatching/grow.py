@@ -50,9 +50,10 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
 
 def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:
     """The providers that the tree may name: the general one, which has the least regret among those with a trusted time in
-    every case, then those that save most beside those before them, and at least the margin."""
+    every case (the least measured one among equals), then those that save most beside those before them, and at least the
+    margin."""
     totals = evidence.decided.sum(axis=0)
-    general = int(np.argmin(totals))
+    general = int(np.lexsort((evidence.measured.sum(axis=0), totals))[0])
     if not math.isfinite(totals[general]):
         ran = np.isfinite(evidence.decided)
         most = int(np.argmax(ran.sum(axis=0)))
