@@ -120,7 +120,6 @@ def test_of_several_sessions_the_median_counts_and_the_table_says_so(kbench: Kbe
 def test_committed_results_are_shown_without_a_warning(kbench: Kbench, name: str) -> None:
     ended = kbench("show", H200 / f"{name}.csv")
     assert ended.code == 0 and "warning" not in ended.err
-    assert " fastest in " in ended.out and "noise floor" in ended.out
 
 
 def test_the_stages_of_the_ladder_are_shown(kbench: Kbench) -> None:
@@ -138,7 +137,7 @@ def test_a_summary_that_names_no_fastest_says_how_to_measure_more(kbench: Kbench
         {"provider": "repeat", "ms": 1.02, "round_ms": "1.02;1.28;0.93", "speedup": 1, "role": "control"},
     ]
     ended = kbench("show", write_results(folder / "unclear.csv", [each | {"gbps": 10} for each in rows]))
-    assert ended.code == 0 and "--append --sessions 2" in ended.out
+    assert ended.code == 0 and "kbench run --append --sessions 2" in ended.out
     assert "0.91x?" in ended.out  # an unclear ratio is marked
 
 
@@ -184,7 +183,6 @@ def test_without_a_file_the_newest_in_results_is_shown(kbench: Kbench, folder: P
     [
         ("N=256,512", {256, 512}),
         ("N>=1k", {1024, 2048}),
-        ("N!=256,N<2048", {512, 1024}),
         ("dtype=fp32,N<=512", {256, 512}),
     ],
 )
