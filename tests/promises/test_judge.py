@@ -216,9 +216,10 @@ def test_a_kernel_that_is_wrong_for_some_random_shapes_is_not_timed_and_the_case
     assert wrong["failures"]
 
 
-def test_a_stored_result_of_an_earlier_input_is_called_so(judged: Path) -> None:
+def test_a_stored_result_of_an_earlier_input_is_called_so_unless_one_element_differs(judged: Path) -> None:
     answer = verdicts(kept(judged, "all"))
-    assert all("an earlier input" in failure["reason"] for failure in answer["stored"]["failures"])
+    stored = {failure["input"]: failure["reason"] for failure in answer["stored"]["failures"]}
+    assert {name for name, reason in stored.items() if "an earlier input" not in reason} == {"one +inf"}
     others = [failure for name in answer for failure in answer[name]["failures"] if name != "stored"]
     assert others and not any("an earlier input" in failure["reason"] for failure in others)
 
