@@ -52,8 +52,8 @@ def test_a_name_that_kbench_uses_gets_an_underscore() -> None:
 
 
 def test_objects_become_words_that_no_reader_takes_for_something_else() -> None:
-    assert list(words_of([torch.relu, None, (8, 128), "a; b", "=1+1", "", "12", True])) == [
-        "relu", "None", "8-128", "a b", "1+1", "empty", "'12'", "'True'"
+    assert list(words_of([torch.relu, None, (8, 128), "a; b", "=1+1", "", "12", True, {"M": 8, "N": "x"}])) == [
+        "relu", "None", "8-128", "a b", "1+1", "empty", "'12'", "'True'", "M:8-N:x"
     ]  # fmt: skip
 
 

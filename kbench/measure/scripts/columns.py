@@ -91,6 +91,8 @@ def word(value: Any, words: Mapping[str, Any]) -> str:
     """A word for an object, that no config or CSV misreads. Unequal objects of one word get numbers."""
     text = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
     text = text.removeprefix("torch.")
+    if not isinstance(value, str):
+        text = re.sub(r"['\"]|(?<=:)\s+", "", text)  # "{'M': 8}" would become "'M':-8"
     text = re.sub(r"\s*[,;\[\](){}]+\s*", " ", text).strip().lstrip("".join(FORMULA_SIGNS))
     text = re.sub(r"\s+", "-" if not isinstance(value, str) else " ", text)[:LONGEST_WORD].strip() or "empty"
     text = "".join(sign for sign in text if sign.isprintable())
