@@ -282,7 +282,7 @@ def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) ->
         return values
     if isinstance(returned, dict) and len(names) > 1:
         raise Misdelivery(f"returned a dict; return a tuple ({', '.join(names)})")
-    is_ = f"{plural(len(values), 'value')}"
+    is_ = "nothing" if returned is None else plural(len(values), "value")
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
     also = f"; do not return what a buffer or an input holds: {', '.join(placed)}" if placed else ""
     raise Misdelivery(f"returned {is_}, expected {must}{also}")
