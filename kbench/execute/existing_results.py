@@ -170,7 +170,10 @@ def _finished(results: Results, plan: Plan) -> set[tuple[int, Case]]:
         if _is_complete([results.rows[number] for number in numbers], tasks[key]):
             finished.add(key)
         elif len(results.rows) - 1 not in numbers:
-            message = "rows of this case are missing: if you deleted them, delete its other lines too"
+            present = {results.rows[number].configuration_name for number in numbers}
+            names = {configuration.name for configuration in tasks[key].configurations} - present
+            whose = f" ({list_words(sorted(names))})" if names else ""
+            message = f"rows of this case are missing{whose}: if you deleted them, delete its other lines too"
             raise ResultsError(f"{results.path}:{results.lines[numbers[0]]}: {message}; otherwise {_SAME}")
     return finished
 
