@@ -158,7 +158,7 @@ def _axis(series: Sequence[Series]) -> ChangeAxis:
 
 def _draw_dates(axes: Axes, page: HistoryPage) -> None:
     low, high = page.x[page.runs[0]], page.x[page.runs[-1]]
-    room = 0.02 * (high - low) or 0.5
+    room = 0.02 * (high - low) or 2.0
     axes.set_xlim(low - room, high + room)
     locator = AutoDateLocator(minticks=min(2, len(page.runs)), maxticks=DATE_TICKS)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
