@@ -123,13 +123,14 @@ def test_the_reason_of_a_solution_names_its_file_and_line(trace_run: Path) -> No
     assert "cuda" in rows(trace_run, "native")[0]["reason"]
 
 
-def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Path, kbench: Kbench) -> None:
-    for part in ("definitions/scaling", "workloads/scaling", "solutions/me/scaling"):
-        (folder / "set" / part).mkdir(parents=True)
-    (folder / "set/definitions/scaling/scale_n8.json").write_text(json.dumps(DEFINITION))
-    lines = [{"definition": "scale_n8", "solution": None, "workload": workload(m, 2.0)} for m in (1, 2)]
-    (folder / "set/workloads/scaling/scale_n8.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (folder / "set/solutions/me/scaling/wrong.json").write_text(solution("scale_n8", "wrong", SOLUTIONS["wrong"][2]))
+def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions_and_shows_a_workload_if_it_has_none(
+    write: Write, kbench: Kbench
+) -> None:
+    write("set/definitions/scaling/scale_n8.json", json.dumps(DEFINITION))
+    shown = kbench("run", "set/definitions/scaling/scale_n8.json").err.partition(" such as ")[2]
+    lines = {"definition": "scale_n8", "solution": None, "workload": workload(2, 2.0)}, json.loads(shown)
+    write("set/workloads/scaling/scale_n8.jsonl", "\n".join(map(json.dumps, lines)))
+    write("set/solutions/me/scaling/wrong.json", solution("scale_n8", "wrong", SOLUTIONS["wrong"][2]))
     ended = kbench("run", "set/definitions/scaling/scale_n8.json", "--dry-run")
     assert ended.code == 0 and "2 cases x 2 providers" in ended.out and "wrong: will run" in ended.out
 
@@ -137,11 +138,10 @@ def test_a_definition_of_a_data_set_finds_its_workloads_and_solutions(folder: Pa
 NO_FUNCTION = solution("scale_n8", "mine", {"main.py": ""}).replace("main.py::run", "main.py")
 
 
-def test_a_mistake_in_a_file_of_a_problem_is_named_with_the_file_and_the_field(folder: Path, kbench: Kbench) -> None:
-    (folder / "problem").mkdir()
+def test_a_mistake_in_a_file_of_a_problem_is_named_with_the_file_and_the_field(write: Write, kbench: Kbench) -> None:
     files = {"definition.json": json.dumps(DEFINITION), "workload.jsonl": WORKLOAD, "mine.json": NO_FUNCTION}
     for name, content in files.items():
-        (folder / "problem" / name).write_text(content)
+        write(f"problem/{name}", content)
     ended = kbench("run", "problem")
     assert ended.code != 0 and "Traceback" not in ended.err
     assert any("mine.json" in line and "entry_point" in line for line in ended.err.splitlines()), ended.err

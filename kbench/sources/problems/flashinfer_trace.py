@@ -105,8 +105,12 @@ def _workloads(file: Path, definition: Definition) -> dict[str, Workload]:
                 return workloads
             raise SourceFault(str(candidate), f"has no workload of {definition.name}")
     if unknown := (*definition.variable_axes, *definition.scalars):
+        kind = "custom" if definition.custom_inputs_entrypoint else "random"
+        inputs: dict[str, Any] = {name: {"type": kind} for name in definition.tensors}
+        inputs.update({name: {"type": "scalar", "value": 1} for name in definition.scalars})
+        line = json.dumps({"axes": dict.fromkeys(definition.variable_axes, 64), "inputs": inputs})
         problem = f"the values of {', '.join(unknown)} are not known"
-        raise SourceFault(str(file), f"{problem}; write them into a file workload.jsonl beside the definition")
+        raise SourceFault(str(file), f"{problem}; write them into workload.jsonl beside it, with lines such as {line}")
     source = CustomInput(type="custom") if definition.custom_inputs_entrypoint else RandomInput(type="random")
     return {"all": Workload(axes={}, inputs=dict.fromkeys(definition.tensors, source))}
 
