@@ -75,7 +75,7 @@ def ab(
     each revision out in a temporary folder, or copies the working tree there. It does not change the working tree.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
-    be measured, no row could be compared, no row is clear, or --strict refused a row; 130 interrupted.
+    be measured, compared or decided, or --strict refused a row; 130 interrupted.
     """
     from kbench.comparison.model import CompareOptions
     from kbench.revisions.ab import MOST_SESSIONS, measure_revisions

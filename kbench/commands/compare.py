@@ -69,8 +69,8 @@ def compare(
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 no row could be compared, no
-    row is clear, or --strict refused a row.
+    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 nothing could be compared or
+    decided, or --strict refused a row.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.model import CompareOptions

@@ -98,9 +98,9 @@ def judge(
     With --champion, kbench instead times the provider and the champion in fresh processes until one has won. Over all
     candidates of a ledger, the probability that one is called better without being faster is at most 5 %.
 
-    Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
-    3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
-    --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
+    Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted, too slow or not better
+    than the champion; 2 bad input; 3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130
+    interrupted. Without --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
     """
     if min_speedup is not None and not math.isfinite(min_speedup):
         raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
