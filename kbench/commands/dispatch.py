@@ -72,9 +72,7 @@ def dispatch(
     dispatched = find(sources, limit=limit, **shares, where=where)
     providers = ", ".join(dispatched.decision.providers)
     print(f"providers: {providers}; {dispatched.decision.general} has a trusted time in every case")
-    for line in dispatched.decision.lines:
-        print(line)
-    for line in dispatched.report_lines:
+    for line in (*dispatched.decision.lines, *dispatched.report_lines):
         print(line)
     for path in dispatched.write(out) if out is not None else []:
         print(path)

@@ -70,8 +70,7 @@ def history_check(
     if json is not None and json != "-":
         replace(Path(json), history_json(report))
     printed = "\n".join(report_lines(report, colour=terminal.colours())) + "\n"
-    text = history_json(report) if json == "-" else printed
-    terminal.write_text(text)
+    terminal.write_text(history_json(report) if json == "-" else printed)
     if report.failing:
         terminal.error(gate_sentence(report))
         return ExitStatus.FAILED
