@@ -33,7 +33,7 @@ def headline(analysis: Analysis) -> str:
 def _ranking(analysis: Analysis) -> str:
     winners, standings, noise = analysis.winners, analysis.standings, analysis.noise
     if not winners and any(standing.suspect for standing in standings):
-        why = "it is faster than possible (kbench explain suspect)"
+        why = next(row.reason for row in analysis.rows if Flag.SUSPECT in row.flags)
         return f"Every provider is suspect in every case in which it was timed: {why}."
     if not winners:
         return "No provider was timed."

@@ -12,6 +12,7 @@ from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.timers import timer_kind
+from kbench.results.vocabulary import Flag
 from kbench.text.numbers import microseconds
 from kbench.text.words import plural
 from kbench.why.facts import RowFacts
@@ -56,6 +57,8 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
     if facts.row.ms is None:
         why = filter(None, [facts.row.status, facts.row.shown_reason])
         return [Reason("no-time", 1.0, f"It has no time ({': '.join(why)}).")]
+    if suspect := [row.reason for row in facts.rows if Flag.SUSPECT in row.flags]:
+        return [Reason("no-time", 1.0, f"Its time is suspect: {suspect[0]}.")]
     reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
     if max(facts.light or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.

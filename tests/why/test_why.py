@@ -101,3 +101,5 @@ def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: W
     assert [kind for kind, _ in found] == ["at-speed", "host-bound"], "and not that it has several kernels"
     found = reasons(results(timed(sol=0.97, launch_ms=1.5)))
     assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
+    found = reasons(results(timed(sol=9.7, flags=("suspect",), reason="too many bytes")))
+    assert found == [("no-time", "Its time is suspect: too many bytes.")]
