@@ -111,15 +111,6 @@ def processors_of(device: torch.device) -> Processors:
     )
 
 
-def row_block(N: int, BLOCK: int | None) -> int:
-    """The block that holds a row of N elements: BLOCK, or the smallest possible. Raises Unsupported if BLOCK is too small."""
-    smallest = power_of_two(N)
-    block = BLOCK or smallest
-    if block < smallest or block != power_of_two(block):
-        raise Unsupported(f"BLOCK={block} cannot hold a row of N={N}; it must be a power of two, {smallest} or more")
-    return block
-
-
 def row_warps(block: int) -> int:
     """Warps for a row: 4, or 8 from a block of 2048 on, or 16 from 4096 on."""
     return 16 if block >= 4096 else 8 if block >= 2048 else 4
@@ -155,6 +146,11 @@ class Matrix(NamedTuple):
     @property
     def bytes(self) -> int:
         return self.rows * self.columns * self.itemsize
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements stay packed in registers."""
+        return self.processors.packs and self.itemsize == 2
 
     @property
     def load_policy(self) -> str:
@@ -280,19 +276,17 @@ def shared_words(M: int, slices: int) -> Words:
 
 
 def rows_launch(
-    kernel: Any,
-    M: int,
-    division: Division,
-    numbers: tuple[float, ...],
-    constants: dict[str, Any],
+    kernel: Any, x: Matrix, division: Division, numbers: tuple[float, ...], constants: dict[str, Any]
 ) -> Launch:
-    """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several."""
-    words = shared_words(M, division.slices) if division.slices > 1 else None
-    programs = math.ceil(M / division.together) * division.slices
+    """The launch of a kernel whose programs share rows of a matrix and wait for each other, if a row has several. It has these
+    constants beside those of the matrix and the division."""
+    words = shared_words(x.rows, division.slices) if division.slices > 1 else None
+    programs = math.ceil(x.rows / division.together) * division.slices
     options = {"num_warps": division.warps}
     if division.registers:
         options["maxnreg"] = division.registers
-    return Launch(kernel, programs, numbers, {**division.constants, **constants}, options, words)
+    of_matrix = {"VEC": x.vector, "EDGES": x.edges, "POLICY": x.load_policy}
+    return Launch(kernel, programs, numbers, {**division.constants, **of_matrix, **constants}, options, words)
 
 
 class KeptLaunch:

@@ -54,14 +54,15 @@ def first_vectors(x, rows, stride, VEC: tl.constexpr, EDGES: tl.constexpr):
 
 
 @triton.jit
-def row_edges(start, N, VEC: tl.constexpr):
+def row_edges(start, N, inside, part, VEC: tl.constexpr):
     """The columns of a row outside whole vectors: at most VEC - 1 at either end. The first element of the row is `start`
-    elements into memory. Returns the columns and a mask of those that exist."""
+    elements into memory. `inside` is a mask of the rows that exist. Returns the columns and a mask of those to move: the
+    first program of a row moves them."""
     before = (-start & (VEC - 1)).to(tl.int32)
     after = (N - before) // VEC * VEC + before
     lanes = tl.arange(0, 2 * VEC)[None, :]
     columns = tl.where(lanes < VEC, lanes, lanes - VEC + after)
-    return columns, (columns < N) & ((lanes >= VEC) | (columns < before))
+    return columns, (columns < N) & ((lanes >= VEC) | (columns < before)) & (inside & (part == 0))
 
 
 @triton.jit

@@ -88,19 +88,15 @@ if triton:
 
 
 def quantize_launch(bits: torch.Tensor, scales: torch.Tensor, x: torch.Tensor) -> Launch:
-    """Converts in hardware from compute capability 8.9 on, and with integer arithmetic before and in the interpreter."""
-    (M, N), block = x.shape, power_of_two(x.shape[1])
+    """Converts in hardware from compute capability 8.9 on, and with integer arithmetic before and in the interpreter. Threads
+    read 32 bytes each, in up to 8 warps, or in 16 for float32 in rows of up to 8192 elements."""
+    (M, N), block, itemsize = x.shape, power_of_two(x.shape[1]), x.element_size()
     native = x.is_cuda and not INTERPRETED and torch.cuda.get_device_capability(x.device) >= (8, 9)
     policy = processors_of(x.device).load_policy(bits.nbytes)  # y is smaller than x
     constants = {"BLOCK": block, "NATIVE": native, "POLICY": policy}
-    return Launch(quantize_rows, M, (x.stride(0), N), constants, {"num_warps": quantize_warps(x)})
-
-
-def quantize_warps(x: torch.Tensor) -> int:
-    """Threads read 32 bytes each, in up to 8 warps, or in 16 for float32 in rows of up to 8192 elements."""
-    block, itemsize = power_of_two(x.shape[1]), x.element_size()
     most = 16 if itemsize == 4 and block <= 8192 else 8
-    return min(most, max(2, block * itemsize // 1024))
+    options = {"num_warps": min(most, max(2, block * itemsize // 1024))}
+    return Launch(quantize_rows, M, (x.stride(0), N), constants, options)
 
 
 QUANTIZE = Launcher(quantize_launch)

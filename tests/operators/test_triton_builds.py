@@ -110,8 +110,8 @@ def of_rows(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
         yield Chosen(f"gradients {shape}", losses.gradients(*of_gradients, 0.0), of_gradients, wide)
     for N in (781, 32768) if target == "sm_90" else (32768,):
         x = tensor(64, N, dtype=dtype)
-        yield Chosen(f"softmax row {dtype} {N}", softmax.row(x, x, None, None, None), (x, x), N % 16 == 0)
-        yield Chosen(f"softmax persistent {dtype} {N}", softmax.persistent(x, x, None, None, None), (x, x), N % 16 == 0)
+        yield Chosen(f"softmax row {dtype} {N}", softmax.row(x, x, None, None), (x, x), N % 16 == 0)
+        yield Chosen(f"softmax persistent {dtype} {N}", softmax.persistent(x, x, None, None), (x, x), N % 16 == 0)
 
 
 def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
@@ -121,7 +121,7 @@ def of_elements(target: str, dtype: torch.dtype) -> Iterator[Chosen]:
             yield Chosen(f"gelu {form} {dtype} {N}", gelu.blocks(x, x, form), (x, x), N % 16 == 0)
         for N in (781, 32768) if target == "sm_90" else ():
             x = tensor(64, N, dtype=dtype)
-            yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.row(x, x, form, None, None), (x, x), N % 16 == 0)
+            yield Chosen(f"gelu rows {form} {dtype} {N}", gelu.row(x, x, form, None), (x, x), N % 16 == 0)
     x = tensor(4, 8192, dtype=dtype)
     yield Chosen(f"swiglu {dtype}", swiglu.forward_launch(x, x, x), (x, x, x), True)
     yield Chosen(f"swiglu backward {dtype}", swiglu.backward_launch(x, x, x, x, x), (x,) * 5, True)

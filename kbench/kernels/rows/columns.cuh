@@ -1,5 +1,4 @@
-// Operators with vectors that have an element for each column, such as the weights of a norm: how a thread gets its elements,
-// and who shares a row. The rows that a multiprocessor computes share the vectors, so they mostly come from its cache.
+// Norms, and their vectors with an element for each column: how a thread gets its elements, and who shares a row. The rows that a multiprocessor computes share the vectors, so they mostly come from its cache.
 #pragma once
 
 #include <type_traits>
@@ -155,6 +154,45 @@ constexpr auto norm_ways() {
     return row_ways<INPUTS>() + Ways<Block<1, true>, Block<2, true>>();
   }
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What norms have in common
+
+// A norm reads and writes so many matrices. MIXED: see Columns.
+template <int MATRICES, bool MIXED>
+struct Norm {
+  static constexpr int inputs = MATRICES, outputs = MATRICES;
+  static constexpr float kPadding = 0.0f;
+
+  static Sharing share(const Rows& rows) { return share_norm_of<MIXED>(rows); }
+  template <typename T, bool EDGES>
+  static constexpr auto ways() {
+    return norm_ways<MATRICES, MIXED, EDGES>();
+  }
+};
+
+// What an RMS norm needs beside its matrices.
+struct RmsArguments {
+  const void* weight;
+  float eps;
+};
+
+// The weight of an RMS norm, and the factor of a row from the sum of its squares. PACKS: see Bounds.
+template <typename S, bool MIXED, int PACKS = S::packs>
+struct RmsRow : Bounds<S, PACKS> {
+  using Total = Sum;
+  Columns<S, MIXED> weight;
+  float eps, rstd;
+
+  __device__ __forceinline__ void begin(const RmsArguments& arguments, const Part<S>& part) {
+    weight.begin(arguments.weight, part);
+    eps = arguments.eps;
+  }
+  __device__ __forceinline__ void prepare(int p, const Part<S>& part) { weight.prepare(p, part); }
+  __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
+    rstd = rsqrtf(squares.sum / columns + eps);
+  }
+};
 
 // Calls function(zero, mixed) with a zero of x's type. `mixed` is std::true_type for vectors in fp32 beside an x in 16 bits.
 template <typename Function>

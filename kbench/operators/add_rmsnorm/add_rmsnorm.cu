@@ -4,42 +4,19 @@
 
 namespace kbench {
 
-template <bool MIXED>  // weights in fp32 beside rows in 16 bits
-struct AddRmsnorm {
-  static constexpr int inputs = 2, outputs = 2;
-  static constexpr float kPadding = 0.0f;
-  struct Arguments {
-    const void* weight;
-    float eps;
-  };
-
-  static Sharing share(const Rows& rows) { return share_norm_of<MIXED>(rows); }
-  template <typename T, bool EDGES>
-  static constexpr auto ways() {
-    return norm_ways<inputs, MIXED, EDGES>();
-  }
+template <bool MIXED>
+struct AddRmsnorm : Norm<2, MIXED> {
+  using Arguments = RmsArguments;
 
   // h replaces the elements of x and residual. It takes as many registers as both in 16 bits.
   template <typename S>
-  struct Row {
-    using Total = Sum;
+  struct Row : RmsRow<S, MIXED, 2 * S::packs> {
     static constexpr int kept = S::packs;
     // The edges need registers, too.
     using Limits = Bounds<S, 2 * S::packs>;
     static constexpr int threads = S::edges && S::packs == 4 ? 512 : Limits::threads;
     static constexpr int blocks = S::edges && S::packs >= 2 && !S::group ? 4 / S::packs : Limits::blocks;
-    Columns<S, MIXED> weight;
     float h[S::packs][S::vector], edge_h[S::thread_edges + 1];
-    float eps, rstd;
-
-    __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
-      weight.begin(arguments.weight, part);
-      eps = arguments.eps;
-    }
-
-    __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
-      weight.prepare(p, part);
-    }
 
     template <typename Packs, typename Edges>
     __device__ __forceinline__ Sum reduce(const Packs& packs, const Edges& edges, const Part<S>&) {
@@ -63,20 +40,17 @@ struct AddRmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
-      rstd = rsqrtf(squares.sum / columns + eps);
-    }
     __device__ __forceinline__ unsigned zero() const { return 0; }
 
     template <typename Place, int COUNT>
     __device__ __forceinline__ void write(Place at, const Part<S>& part, const float (&)[2][COUNT],
                                           float (&out)[2][COUNT]) const {
       float w[COUNT];
-      weight.get(at, part, w);
+      this->weight.get(at, part, w);
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
         const float sum = of(at, v);
-        out[0][v] = sum * rstd * w[v];
+        out[0][v] = sum * this->rstd * w[v];
         out[1][v] = sum;
       }
     }
@@ -93,11 +67,11 @@ cudaError_t add_rmsnorm(const Call& call) {
   return with_types(x, weight, [&](auto zero, auto mixed) {
     using Op = AddRmsnorm<mixed.value>;
     const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
-    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
+    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, {"eps", KBENCH_ROW_OPTIONS}}};
+    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, {"eps"}}};
 
 }  // namespace kbench

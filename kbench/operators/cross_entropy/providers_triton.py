@@ -70,7 +70,7 @@ def losses(
         "PIECES": division.step,
         "VEC": x.vector,
         "EDGES": x.edges,
-        "PACKED": x.processors.packs and x.itemsize == 2,
+        "PACKED": x.packed,
     }
     words_of_row = 1 + division.slices * (2 if smooth else 1)
     words = Words(x.rows * words_of_row, ("cross-entropy", words_of_row)) if division.slices > 1 else None
@@ -145,20 +145,12 @@ def both(
 
     x, smooth = matrix_of(logits, dx), smoothing != 0
     division = divide_both(x, smooth, slices)
-    # with the policy, this kernel would spill
-    policy = "" if x.itemsize == 2 and division.slices > 1 and division.registers == 56 else x.load_policy
-    constants = {
-        "SMOOTH": smooth,
-        "HELD": division.blocks,
-        "PIECES": division.step,
-        "VEC": x.vector,
-        "EDGES": x.edges,
-        "POLICY": policy,
-        "PACKED": x.processors.packs and x.itemsize == 2,
-    }
-    numbers: tuple[Any, ...] = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing)
-    numbers += (division.slices, division.span, division.loops)
-    return rows_launch(kernels.losses_and_gradients, x.rows, division, numbers, constants)
+    constants: dict[str, Any] = {"HELD": division.blocks, "PIECES": division.step, "PACKED": x.packed}
+    if x.itemsize == 2 and division.slices > 1 and division.registers == 56:
+        constants["POLICY"] = ""  # with a policy, this kernel would spill
+    shares = (division.slices, division.span, division.loops)
+    numbers = (dx.stride(0), logits.stride(0), x.rows, x.columns, smoothing, *shares)
+    return rows_launch(kernels.losses_and_gradients, x, division, numbers, {"SMOOTH": smooth, **constants})
 
 
 def divide_both(x: Matrix, smooth: bool, slices: int | None = None) -> Division:

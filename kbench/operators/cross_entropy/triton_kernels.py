@@ -48,6 +48,16 @@ def plain_sum(plain, blocks, first, end, inside, head, BLOCK: tl.constexpr, VEC:
 
 
 @triton.jit
+def with_edges(row_max, row_sum, row_plain, edges, on_edge, SMOOTH: tl.constexpr):
+    """The maximum of a row, its sum of exp(x - maximum) and, for label smoothing, its sum of logits, with the edges."""
+    highest = tl.maximum(row_max, row_maximum(edges))
+    row_sum = row_sum * flushed_exp(row_max - highest) + row_total(flushed_exp(edges - highest))
+    if SMOOTH:
+        row_plain += row_total(tl.where(on_edge, edges, 0.0))
+    return highest, row_sum, row_plain
+
+
+@triton.jit
 def row_loss(row_max, row_sum, row_plain, label_logit, N, smoothing, SMOOTH: tl.constexpr):
     """The loss of a row with this maximum, this sum of exp(x - maximum), this sum of logits, and this logit of its label."""
     log_sum = tl.log(row_sum)
@@ -114,15 +124,9 @@ def losses(
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
     if EDGES:
-        columns, on_edge = row_edges(start, N, VEC)
-        on_edge &= inside & (part == 0)
+        columns, on_edge = row_edges(start, N, inside, part, VEC)
         edges = tl.load(x + start + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
-        before = row_max
-        row_max = tl.maximum(row_max, row_maximum(edges))
-        row_sum *= flushed_exp(before - row_max)
-        row_sum += row_total(flushed_exp(edges - row_max))
-        if SMOOTH:
-            row_plain += row_total(tl.where(on_edge, edges, 0.0))
+        row_max, row_sum, row_plain = with_edges(row_max, row_sum, row_plain, edges, on_edge, SMOOTH)
     last = True
     if WIDTH > 1:
         words += pid.to(tl.int64) * (1 + slices * (2 if SMOOTH else 1))
@@ -208,8 +212,7 @@ def logit_gradients(
     end = end_of_vectors(N, head, first + BLOCK * PIECES, VEC, EDGES)
     blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
     if EDGES:
-        columns, on_edge = row_edges(rows * x_stride, N, VEC)
-        on_edge &= inside & (part == 0)
+        columns, on_edge = row_edges(rows * x_stride, N, inside, part, VEC)
         edges = tl.load(x + rows * x_stride + columns, mask=on_edge, other=-float("inf"))
     label = tl.load(labels + rows, mask=inside, other=0)
     row_max = tl.load(saved + rows, mask=inside, other=0.0)
@@ -274,8 +277,7 @@ def losses_and_gradients(
     label = tl.where((label >= 0) & (label < N), label, -1).to(tl.int32)  # -1: it is unknown
     d = tl.load(d_loss + rows, mask=inside, other=0.0)
     if EDGES:
-        columns, on_edge = row_edges(start, N, VEC)
-        on_edge &= inside & (part == 0)
+        columns, on_edge = row_edges(start, N, inside, part, VEC)
         edges = tl.load(x + start + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
     top = tl.full((ROWS, BLOCK // VEC), SMALLEST, tl.float32)
     total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
@@ -298,12 +300,7 @@ def losses_and_gradients(
     row_max, row_sum = joined(top, total)
     row_plain = row_total(plain)
     if EDGES:
-        before = row_max
-        row_max = tl.maximum(row_max, row_maximum(edges))
-        row_sum *= flushed_exp(before - row_max)
-        row_sum += row_total(flushed_exp(edges - row_max))
-        if SMOOTH:
-            row_plain += row_total(tl.where(on_edge, edges, 0.0))
+        row_max, row_sum, row_plain = with_edges(row_max, row_sum, row_plain, edges, on_edge, SMOOTH)
     if WIDTH > 1:
         if PHASE != 2:
             publish_word(team + part + tl.zeros((ROWS, 1), tl.int32), row_max, row_sum, mark)

@@ -17,8 +17,8 @@ from kbench.kernels.triton_launch import (
     Launcher,
     Processors,
     long_rows,
+    power_of_two,
     processors_of,
-    row_block,
     row_warps,
 )
 from kbench.operators.gelu.operator import gelu
@@ -66,28 +66,24 @@ def blocks(out: Tensor, x: Tensor, approximate: str) -> Launch:
     total = x.numel()
     block, warps = block_of_elements(total, x.element_size(), processors_of(x.device))
     if not (x.is_contiguous() or x.t().is_contiguous()):
-        return _blocks_of_rows(x, approximate, block, warps)
+        return _blocks_of_rows(x, approximate, block, warps, block)
     constants = {**_shared_constants(x, approximate), "BLOCK": block, "EVEN": total % block == 0}
     return Launch(kernels.gelu, math.ceil(total / block), (total,), constants, {"num_warps": warps})
 
 
-def row(out: Tensor, x: Tensor, approximate: str, BLOCK: int | None, num_warps: int | None) -> Launch:
-    """The launch of `triton-row`. Raises Unsupported if BLOCK does not hold a row."""
-    block = row_block(x.shape[1], BLOCK)
-    return _blocks_of_rows(x, approximate, block, num_warps or row_warps(block), exact_part(block, approximate))
+def row(out: Tensor, x: Tensor, approximate: str, num_warps: int | None) -> Launch:
+    """The launch of `triton-row`."""
+    block = power_of_two(x.shape[1])
+    part = block if approximate == "tanh" else min(block, EXACT_PART)
+    return _blocks_of_rows(x, approximate, block, num_warps or row_warps(block), part)
 
 
-def exact_part(block: int, approximate: str) -> int:
-    """How many elements of a row a program of `triton-row` computes at a time."""
-    return block if approximate == "tanh" else min(block, EXACT_PART)
-
-
-def _blocks_of_rows(x: Tensor, approximate: str, block: int, warps: int, part: int | None = None) -> Launch:
+def _blocks_of_rows(x: Tensor, approximate: str, block: int, warps: int, part: int) -> Launch:
     from kbench.operators.gelu import triton_kernels as kernels
 
     M, N = require_dense(x).shape
     blocks_of_row = math.ceil(N / block)
-    constants = {**_shared_constants(x, approximate), "BLOCK": block, "PART": part or block}
+    constants = {**_shared_constants(x, approximate), "BLOCK": block, "PART": part}
     numbers = (x.stride(0), N, blocks_of_row)
     return Launch(kernels.gelu_rows, M * blocks_of_row, numbers, constants, {"num_warps": warps})
 
@@ -101,12 +97,10 @@ BLOCKS, ROW = Launcher(blocks), Launcher(row)
 
 
 @gelu.provider("triton-row", requires="triton", supports=long_rows)
-def triton_row(
-    x: Tensor, *, approximate: str = "tanh", BLOCK: int | None = None, num_warps: int | None = None
-) -> Tensor:
-    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
+def triton_row(x: Tensor, *, approximate: str = "tanh", num_warps: int | None = None) -> Tensor:
+    """One program per row, in a block of a power of two. 4 warps, or 8 from a block of 2048 on, or 16 from 4096 on."""
     out = dense_like(x)
-    ROW((out,), (x,), approximate, BLOCK, num_warps)
+    ROW((out,), (x,), approximate, num_warps)
     return out
 
 

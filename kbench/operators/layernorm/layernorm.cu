@@ -29,20 +29,12 @@ struct alignas(16) Moments {
   }
 };
 
-template <bool MIXED>  // weights in fp32 beside rows in 16 bits
-struct Layernorm {
-  static constexpr int inputs = 1, outputs = 1;
-  static constexpr float kPadding = 0.0f;
+template <bool MIXED>
+struct Layernorm : Norm<1, MIXED> {
   struct Arguments {
     const void *weight, *bias;
     float eps;
   };
-
-  static Sharing share(const Rows& rows) { return share_norm_of<MIXED>(rows); }
-  template <typename T, bool EDGES>
-  static constexpr auto ways() {
-    return norm_ways<inputs, MIXED, EDGES>();
-  }
 
   template <typename S>
   struct Row : Bounds<S> {
@@ -119,11 +111,11 @@ cudaError_t layernorm(const Call& call) {
   return with_types(x, weight, [&](auto zero, auto mixed) {
     using Op = Layernorm<mixed.value>;
     const typename Op::Arguments arguments = {weight.address, bias.address, float(call.real("eps"))};
-    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
+    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}}};
+    {"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, {"eps"}}};
 
 }  // namespace kbench

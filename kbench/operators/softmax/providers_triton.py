@@ -24,7 +24,6 @@ from kbench.kernels.triton_launch import (
     long_rows,
     matrix_of,
     power_of_two,
-    row_block,
     row_warps,
     rows_in_steps,
     rows_launch,
@@ -108,15 +107,9 @@ def forward(out: Tensor, x: Tensor, slices: int | None = None) -> Launch:
     if division is None:
         warps = 512 // matrix.processors.warp_size
         return Launch(kernels.rows_read_twice, M, (stride, M, N), {"BLOCK": 4096, "STAGES": 3}, {"num_warps": warps})
-    constants = {
-        "PIECES": division.blocks,
-        "VEC": matrix.vector,
-        "EDGES": matrix.edges,
-        "STREAM": matrix.bytes <= STREAMED_BYTES,
-        "POLICY": matrix.load_policy,
-    }
+    constants = {"PIECES": division.blocks, "STREAM": matrix.bytes <= STREAMED_BYTES}
     numbers = (stride, M, N, division.slices, division.span)
-    return rows_launch(kernels.rows_in_registers, M, division, numbers, constants)
+    return rows_launch(kernels.rows_in_registers, matrix, division, numbers, constants)
 
 
 def divide(x: Matrix, slices: int | None = None) -> tuple[Division | None, Matrix]:
@@ -238,16 +231,9 @@ def backward(dx: Tensor, dy: Tensor, y: Tensor, slices: int | None = None) -> La
 
     x = matrix_of(y, dy, dx)
     division = divide_gradients(x, slices)
-    constants = {
-        "HELD": division.blocks,
-        "PIECES": division.step,
-        "VEC": x.vector,
-        "EDGES": x.edges,
-        "POLICY": x.load_policy,
-        "PACKED": x.processors.packs and x.itemsize == 2,
-    }
+    constants = {"HELD": division.blocks, "PIECES": division.step, "PACKED": x.packed}
     numbers = (dy.stride(0), y.stride(0), x.rows, x.columns, division.slices, division.span, division.loops)
-    return rows_launch(kernels.softmax_gradients, x.rows, division, numbers, constants)
+    return rows_launch(kernels.softmax_gradients, x, division, numbers, constants)
 
 
 def divide_gradients(x: Matrix, slices: int | None = None) -> Division:
@@ -275,21 +261,21 @@ def _blocks_of_slices(x: Matrix) -> tuple[int, ...]:
     return (10,) if x.itemsize == 2 and x.edges else (8,)
 
 
-def row(out: Tensor, x: Tensor, BLOCK: int | None, num_warps: int | None, num_stages: int | None) -> Launch:
+def row(out: Tensor, x: Tensor, num_warps: int | None, num_stages: int | None) -> Launch:
     """The launch of `triton-row`."""
     from kbench.operators.softmax import triton_kernels as kernels
 
-    block = row_block(require_dense(x).shape[1], BLOCK)
+    block = power_of_two(require_dense(x).shape[1])
     options = {"num_warps": num_warps or row_warps(block)} | ({"num_stages": num_stages} if num_stages else {})
     return Launch(kernels.row, x.shape[0], (x.stride(0), *x.shape), {"BLOCK": block}, options)
 
 
-def persistent(out: Tensor, x: Tensor, BLOCK: int | None, num_warps: int | None, num_stages: int | None) -> Launch:
+def persistent(out: Tensor, x: Tensor, num_warps: int | None, num_stages: int | None) -> Launch:
     """The launch of `triton-persistent`: at most as many programs as the device holds at once. That depends on the registers
     and the shared memory of the compiled kernel."""
     from kbench.operators.softmax import triton_kernels as kernels
 
-    block = row_block(require_dense(x).shape[1], BLOCK)
+    block = power_of_two(require_dense(x).shape[1])
     # the row that is loaded ahead waits in shared memory; every target has 64 KiB of it
     constants = {"BLOCK": block, "STAGES": num_stages or (2 if block * x.element_size() <= 64 * 1024 else 1)}
     options = {"num_warps": num_warps or row_warps(block)}
@@ -330,22 +316,18 @@ FORWARD, BACKWARD = Launcher(forward), Launcher(backward)
 
 
 @softmax.provider("triton-row", requires="triton", supports=long_rows)
-def triton_row(
-    x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
-) -> Tensor:
-    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
+def triton_row(x: Tensor, *, num_warps: int | None = None, num_stages: int | None = None) -> Tensor:
+    """One program per row, in a block of a power of two. 4 warps, or 8 from a block of 2048 on, or 16 from 4096 on."""
     out = dense_like(x)
-    ROW((out,), (x,), BLOCK, num_warps, num_stages)
+    ROW((out,), (x,), num_warps, num_stages)
     return out
 
 
 @softmax.provider("triton-persistent", requires="triton", supports=long_rows)
-def triton_persistent(
-    x: Tensor, *, BLOCK: int | None = None, num_warps: int | None = None, num_stages: int | None = None
-) -> Tensor:
+def triton_persistent(x: Tensor, *, num_warps: int | None = None, num_stages: int | None = None) -> Tensor:
     """As many programs as the device holds at once. Each strides over the rows and loads `num_stages` - 1 rows ahead."""
     out = dense_like(x)
-    PERSISTENT((out,), (x,), BLOCK, num_warps, num_stages)
+    PERSISTENT((out,), (x,), num_warps, num_stages)
     return out
 
 

@@ -86,8 +86,7 @@ def rows_in_registers(
     if WIDTH > 1:  # lanes count from the slice: a lane is then a constant away from a pointer, which takes no register
         source, target, head, end = source + first, target + first, head - first, end - first
     if EDGES:
-        columns, on_edge = row_edges(rows * x_stride, N, VEC)
-        on_edge &= inside & (part == 0)
+        columns, on_edge = row_edges(rows * x_stride, N, inside, part, VEC)
         edges = tl.load(x + rows * x_stride + columns, mask=on_edge, other=-float("inf")).to(tl.float32)
     blocks = load_blocks(source, 0, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, EDGES, POLICY)
     values = (blocks[0].to(tl.float32),)
@@ -216,8 +215,7 @@ def softmax_gradients(
     end = end_of_vectors(N, head, slice_start + span, VEC, EDGES)
     held_start = slice_start + loops * (PIECES * BLOCK)
     if EDGES:
-        columns, on_edge = row_edges(rows * y_stride, N, VEC)
-        on_edge &= inside & (part == 0)
+        columns, on_edge = row_edges(rows * y_stride, N, inside, part, VEC)
         y_edges = tl.load(y + rows * y_stride + columns, mask=on_edge, other=0.0).to(tl.float32)
         dy_edges = tl.load(dy + rows * dy_stride + columns, mask=on_edge, other=0.0).to(tl.float32)
     total = tl.zeros((ROWS, BLOCK // VEC), tl.float32)
