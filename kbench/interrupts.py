@@ -56,8 +56,7 @@ def once() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[list[int]]:
-    """Inside, a signal only adds its number to the list: for a loop that looks there, and then ends by itself. Works in the
-    main thread only."""
+    """Inside, a signal only adds its number to the list, for a loop that looks there and ends. For the main thread only."""
     numbers: list[int] = []
     handlers = {}
     if threading.current_thread() is threading.main_thread():

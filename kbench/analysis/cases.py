@@ -76,8 +76,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
 
 
 def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
-    """The configuration that speed-ups are over: the stated one if it has rows, else the one whose own speed-up is always
-    1."""
+    """The configuration that speed-ups are over: the stated one if it has rows, else the one whose speed-up is always 1."""
     providers = [row for row in rows if row.of_provider]
     if stated is not None and any(row.configuration_name == stated for row in providers):
         return stated

@@ -163,8 +163,7 @@ def _of_trials(differences: Sequence[TimeDifference]) -> float:
 
 
 def _exceeding(count: int) -> float:
-    """The probability p for which at least half of `count` independent events, each of probability p, happen with probability
-    FALSE_MIDDLE / 2."""
+    """The p for which at least half of `count` independent events of probability p happen with probability FALSE_MIDDLE / 2."""
     low, high = 0.0, 0.5
     for _ in range(40):
         middle = (low + high) / 2

@@ -212,7 +212,9 @@ class Analysis:
     def weights(self) -> dict[CaseKey, float]:
         """How often each case occurs, if the rows have weights; otherwise empty."""
         weights = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
-        return {} if set(weights.values()) <= {None} else {key: weight or 1.0 for key, weight in weights.items()}
+        if set(weights.values()) <= {None}:
+            return {}
+        return {key: weight or 1.0 for key, weight in weights.items()}
 
     @cached_property
     def _timed_rows(self) -> dict[CaseKey, list[Row]]:
@@ -220,8 +222,7 @@ class Analysis:
 
 
 def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:
-    """The analysis of the rows of one file, controls included. `baseline` is the one that the config states; without it, that
-    of the rows is found."""
+    """The analysis of the rows of one file, controls included. `baseline` is that of the config; None finds it in the rows."""
     over = baseline_of(rows, baseline)
     return Analysis(rows, over, by_case(rows), noise_of(rows, over))
 

@@ -132,8 +132,7 @@ class InProcess:
 
 @cache
 def _interprets_triton() -> bool:
-    """Whether Triton's kernels run in its interpreter in this process, from now on. They do not if the notebook has imported
-    triton without that."""
+    """Whether Triton's kernels run in its interpreter here from now on. They do not if triton was imported without it."""
     if not find_spec("triton") or ("triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"):
         return False
     prepare_interpreter()

@@ -62,8 +62,7 @@ def write_outputs(
 
 
 def _verdicts(text: str | None) -> list[Verdict]:
-    """The verdicts that `--only` names; `changed` stands for all that report a change. Raises UsageError for an unknown
-    word."""
+    """The verdicts that `--only` names; `changed` stands for all that report a change. Raises UsageError for other words."""
     verdicts = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
     verdicts |= {verdict.value: [verdict] for verdict in Verdict}
     for word in split_words(text):

@@ -119,8 +119,7 @@ def judge_pairs(
 def _changes(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
 ) -> tuple[dict[Key, Change], tuple[float, float] | None]:
-    """The changes of the pairs, and the interval of their geometric mean, which is None unless all pairs have several
-    sessions."""
+    """The changes of the pairs, and the interval of their geometric mean: None unless all pairs have several sessions."""
     drift_at = {pair.key: drifts[str(pair.key.case.axes.get("device", ""))] for pair in pairs}
     changes = {pair.key: _of_one_session(pair, drift_at[pair.key], options) for pair in pairs}
     replicated, interval = [pair for pair in pairs if pair.sessions > 1], None

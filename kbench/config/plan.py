@@ -127,8 +127,7 @@ class Plan:
 
 
 def requirements(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
-    """What must be the same in all workers of a run: the type of the device, the code of the providers, and the definition of
-    the operator."""
+    """What must be the same in all workers of a run: the type of the device, the providers' code, the operator's definition."""
     infos = catalog.providers(operator)
     required = {"the type of device": catalog.device.type}
     required |= {f"the code of provider {name}": infos[name].source_hash for name in sorted(providers) if name in infos}

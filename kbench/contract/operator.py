@@ -211,7 +211,11 @@ class Operator:
         forward = read + written
         received = total_bytes(self.output_gradients(case).values(), case)
         backward = received + read + total_bytes((self.inputs[name] for name in self.gradients), case)
-        return {FORWARD: forward, BACKWARD: backward, FULL: forward + backward}[case.mode]
+        return {
+            FORWARD: forward,
+            BACKWARD: backward,
+            FULL: forward + backward,
+        }[case.mode]
 
     def output_gradients(self, case: Case) -> dict[str, Tensor]:
         """The gradients that a backward call receives, by the names of the outputs: one per floating-point output."""

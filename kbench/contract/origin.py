@@ -1,5 +1,4 @@
-"""Where operators and providers come from: from kbench's own files in `kbench/operators/`, or from a plug-in. And which files
-have their code."""
+"""Where operators and providers come from, `kbench/operators/` or a plug-in, and which files have their code."""
 
 from __future__ import annotations
 

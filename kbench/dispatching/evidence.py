@@ -191,10 +191,10 @@ def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, V
             continue
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"the axis {name!r} cannot be the name of an argument in Python; rename the column")
-        words = () if all(isinstance(v, (int, float)) and type(v) is not bool for v in values) else tuple(values)
-        type_name = "int" if sizes else "float"
-        if words:
-            type_name = "bool" if type(words[0]) is bool else "str"
-        arguments.append(Argument(name, type_name, words))
+        if all(type(value) in (int, float) for value in values):
+            arguments.append(Argument(name, "int" if sizes else "float", ()))
+        else:
+            words = tuple(values)
+            arguments.append(Argument(name, "bool" if type(words[0]) is bool else "str", words))
     dtypes = tuple(sorted({case.dtype for case in cases}))
     return (*arguments, Argument("dtype", "str", dtypes)), fixed

@@ -27,7 +27,11 @@ _SAME = "continue the file with its original config and options, or start a new 
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
 
-DEVICES = {"device": "the current one", "host": "those of --devices", "cluster": "those of --scheduler"}
+DEVICES = {
+    "device": "the current one",
+    "host": "those of --devices",
+    "cluster": "those of --scheduler",
+}
 """Where the rows of one file come from, by the scope of a run."""
 
 DECISIVE = ("device_type", "device", "cuda", "hip", "nvcc", "triton_interpreter")

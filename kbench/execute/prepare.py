@@ -114,8 +114,7 @@ def make_plan(config: Config, catalog: Catalog, note: Note) -> Plan:
 
 
 def try_operator(try_task: Callable[[Task], None], plan: Plan) -> None:
-    """Call `try_task`, which tries the operator on a case, for the smallest case of every kind: a fault may lie in one of them.
-    Raises ConfigError."""
+    """Call `try_task` for the smallest case of every kind: the operator may have a fault in one of them. Raises ConfigError."""
     start, by_case = time.monotonic(), {task.case: task for task in plan.tasks}
     for case in find_smallest(plan):
         try_task(by_case[case])

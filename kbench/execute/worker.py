@@ -126,8 +126,7 @@ class Worker:
         return catalog
 
     def ask(self, request: Request, limit_s: float = SILENCE_LIMIT_S) -> Iterator[Message]:
-        """Send a request. The answers come one by one, without the final `RequestDone`. Waiting for them may
-        raise WorkerFailed."""
+        """Send a request. The answers come one by one, without the final `RequestDone`; to wait may raise WorkerFailed."""
         self._secret, self._step = secrets.token_hex(8), None
         self._send(encode(request, self._secret))
         return self._answers(limit_s)
@@ -264,8 +263,7 @@ def end_of(code: int) -> str:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill a process, its descendants, and its group if it leads one: descendants may have left the group, or lost their
-    parent."""
+    """Kill a process, its group if it leads one, and its descendants, which may have left the group or lost their parent."""
     processes = []
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)

@@ -92,8 +92,7 @@ def shared_noise(noise_of_series: float | None, points: int, usual: float | None
 
 
 def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChange]:
-    """The changes of level by at least `margin` in a series of log times, of shape (points,). `noise` and `margin` are in log
-    time, too."""
+    """The changes of level by at least `margin` in a series of log times. `noise` and `margin` are in log time, too."""
     if len(values) < FEWEST:
         return []
     centre = float(np.median(values))

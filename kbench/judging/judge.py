@@ -151,8 +151,7 @@ def _answer(
 
 
 def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
-    """The config with this seed, unless `--set seed=` gives another one, and with the files of the candidate and the
-    champion."""
+    """The config with this seed, unless `--set seed=` gives another, and with the files of the candidate and the champion."""
     files = [file, *filter(None, [options.champion])]
     # a ledger adds sessions
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]

@@ -97,8 +97,7 @@ def wants_log(panel: Sequence[Series], look: Look) -> bool:
 
 
 def extent_of(panel: Sequence[Series], look: Look, *, log: bool) -> tuple[float, float]:
-    """The limits of y that suit the values of a panel, with headroom for names. The lower one is 0 unless the axis is
-    logarithmic."""
+    """The limits of y that suit the values of a panel, with headroom for names. The lower is 0 unless y is logarithmic."""
     bottom, top = limits([value for series in panel for value in series.values.values()], log=log)
     top = max([top, *look.levels(panel, top).values(), 1.0 if look.metric.ratio else 0.0])
     return bottom, top * (top / bottom) ** HEADROOM if bottom > 0 else top * (1 + HEADROOM)

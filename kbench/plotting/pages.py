@@ -290,8 +290,7 @@ def choose_axis(numbers: Mapping[str, Collection[float]], chosen: str | None = N
 
 
 def companions(points: Iterable[Placed], axes: Sequence[str], x: str) -> dict[str, str]:
-    """Axes that vary one to one with x, such as sizes whose product is constant, and a sentence about each. They make no
-    panels."""
+    """Axes that vary one to one with x, as sizes with a constant product do, and a sentence on each. They make no panels."""
     members, sentences = list(points), {}
     for axis in axes if x in axes else ():
         pairs = {(point.where[x], point.where[axis]) for point in members}

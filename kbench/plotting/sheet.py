@@ -73,8 +73,7 @@ class Grid:
 
 
 def make_panels(grid: Grid, height: float, ratios: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
-    """A page with empty panels, which are `height` inches high together. `ratios` are the heights of their rows, relative to
-    each other."""
+    """A page with empty panels, `height` inches high together. `ratios` are the relative heights of their rows."""
     figure = Figure(figsize=(grid.width, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(grid.rows, grid.columns, squeeze=False, height_ratios=ratios).flat)

@@ -1,5 +1,4 @@
-"""Finds and reads a results file: its rows, and the lines on which they stand. An error names the file, the line and what to
-do."""
+"""Finds and reads a results file: its rows and the lines they stand on. An error names the file, the line and what to do."""
 
 from __future__ import annotations
 
@@ -258,8 +257,7 @@ def newest(folder: Path) -> Path:
 
 
 def _results_files(folder: Path) -> list[Path]:
-    """The results files of a folder, without earlier runs that were moved aside and without other CSVs. Raises ResultsError
-    if there is none."""
+    """The results files of a folder, without runs moved aside and without other CSVs. Raises ResultsError if there is none."""
     candidates = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     others = [path for path in candidates if _is_other_csv(path)]
     if files := [path for path in candidates if path not in others]:

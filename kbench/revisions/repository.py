@@ -106,8 +106,7 @@ class Repository:
         _git(folder, "read-tree", "--reset", "-u", tree, limit_s=CHECKOUT_LIMIT_S, problem=problem)
 
     def forget_worktrees(self, folder: Path) -> None:
-        """Remove git's entries of the worktrees in a folder that is deleted. Other entries stay, as `git worktree prune` would
-        not do."""
+        """Remove git's entries of the worktrees in a deleted folder. `git worktree prune` would remove others, too."""
         listed = _git(self.top, "worktree", "list", "--porcelain").splitlines()
         for line in listed:
             worktree = Path(line.removeprefix("worktree "))

@@ -94,8 +94,7 @@ class Table:
         return lines
 
     def _sizes(self, window: int | None) -> list[int]:
-        """The widths of the columns. In a window that is too narrow, the widest columns of text become narrower, down to their
-        longest words."""
+        """The widths of the columns. In a narrow window the widest columns of text shrink, down to their longest words."""
         columns = [(head, *cells) for head, cells in zip(self.header, self.columns, strict=True)]
         sizes = [max(map(cell_len, column)) for column in columns]
         excess = 0 if window is None else sum(sizes) + GAP * (len(sizes) - 1) - window

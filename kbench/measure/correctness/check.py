@@ -237,8 +237,10 @@ def judge_call(expected: Expected, made_call: MadeCall) -> Accuracy:
 
 def _fault_and_cause(expected: Expected, made_call: MadeCall) -> tuple[str, str]:
     """See Delivery. A thread that works on, or has begun to, is why the rest is wrong."""
-    form, working = _fault_of_form(expected, made_call), made_call.late or threads_left_working(made_call.before)
-    return (working or form) if form else "", working or _left_unchanged(expected, made_call) or ""
+    form = _fault_of_form(expected, made_call)
+    working = made_call.late or threads_left_working(made_call.before)
+    fault = (working or form) if form else ""
+    return fault, working or _left_unchanged(expected, made_call) or ""
 
 
 def _left_unchanged(expected: Expected, made_call: MadeCall) -> str | None:

@@ -50,8 +50,12 @@ class Telemetry:
         card = self._card
         if not card:
             return {}
-        readings = {"sm_mhz": card.sm_mhz(), "power_w": card.power_w(), "temp_c": card.celsius()}
-        return {**readings, "throttle": card.throttling()}
+        return {
+            "sm_mhz": card.sm_mhz(),
+            "power_w": card.power_w(),
+            "temp_c": card.celsius(),
+            "throttle": card.throttling(),
+        }
 
     @cached_property
     def limits(self) -> dict[str, float | None]:
@@ -59,8 +63,12 @@ class Telemetry:
         card = self._card
         if not card:
             return {}
-        clocks = {"max_sm_mhz": card.max_sm_mhz(), "max_mem_mhz": card.max_memory_mhz()}
-        return {**clocks, "bus_bits": card.bus_bits(), "power_limit_w": card.power_limit_w()}
+        return {
+            "max_sm_mhz": card.max_sm_mhz(),
+            "max_mem_mhz": card.max_memory_mhz(),
+            "bus_bits": card.bus_bits(),
+            "power_limit_w": card.power_limit_w(),
+        }
 
     @property
     def peak_gbps(self) -> float | None:

@@ -25,8 +25,7 @@ def run_file(file: Path) -> ModuleType:
 
 
 def run_text(text: str, name: str, module: ModuleType | None = None) -> ModuleType:
-    """Run code as a module: a new one, or one that is given. `name` is what messages and tracebacks call it. Raises
-    SourceFault."""
+    """Run code as a module: a new one, or a given one. Messages and tracebacks call it `name`. Raises SourceFault."""
     module = module or new_module(name)
     # inspect and Triton read the code from there
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

@@ -22,8 +22,7 @@ SEEDS = 2**31
 
 @dataclass
 class DrawnTogether:
-    """kbench fills the inputs of a case in their order. The fill of the first makes the whole set, and each of the others
-    takes its own from it."""
+    """kbench fills the inputs of a case in order. The fill of the first makes the set, and each other takes its own from it."""
 
     make: Make
     _case: Case | None = None
