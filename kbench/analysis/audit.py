@@ -12,7 +12,7 @@ from itertools import chain
 from statistics import median
 
 from kbench.results.row import Row
-from kbench.results.vocabulary import CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed
+from kbench.results.vocabulary import CALL, CALL_ORDER, NO_TENSORS, Agreement, Flag, Noticed
 from kbench.text.words import list_words, plural
 
 WORK_SHARE = 0.01
@@ -41,7 +41,7 @@ def audit(rows: Sequence[Row]) -> list[str]:
     for row in chain(*cases.values()):
         lines[row.configuration_name].append(row)
     of_lines = [about(name, of_line) for about in (_outputs, _noticed, _late) for name, of_line in lines.items()]
-    return [*_work(cases.values()), *_counts(lines), *chain(*of_lines), *_order(cases.values())]
+    return [*_work(cases.values()), *_counts(lines), *chain(*of_lines), *_calls(cases.values())]
 
 
 def _work(cases: Iterable[Sequence[Row]]) -> Iterator[str]:
@@ -187,13 +187,16 @@ def _late_factor(row: Row) -> float:
     return (row.script_ms or 0.0) / (row.ms or 1.0)
 
 
-def _order(cases: Iterable[Sequence[Row]]) -> Iterator[str]:
-    """What `kbench exec` compares: it knows nothing but the order of a program's calls."""
+def _calls(cases: Iterable[Sequence[Row]]) -> Iterator[str]:
+    """What is compared if a program calls timers outside of plots, or a line of a plot calls one several times."""
     if any(set(group[0].case.axes) == {CALL_ORDER} and len(group) > 1 for group in cases):
-        yield (
-            "kbench does not know which calls of timers do the same work. It compares the first calls of all providers with "
-            "each other, then the second calls, and so on. Ignore comparisons of calls that do different work."
-        )
+        compared = "It compares the first calls of all providers with each other, then the second calls, and so on."
+    elif any(row.params == f"{CALL}=2" for row in chain(*cases)):
+        compared = "It ranks all calls of a case together; the column speedup compares first calls with first calls."
+    else:
+        return
+    ignore = "Ignore comparisons of calls that do different work."
+    yield f"kbench does not know which calls of timers do the same work. {compared} {ignore}"
 
 
 def _share(subset: Sized, cases: Sized) -> str:

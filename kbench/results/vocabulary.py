@@ -148,6 +148,9 @@ class Agreement(enum.StrEnum):
 NO_TENSORS = "returns something other than a tensor or a tuple of tensors"
 """Why an output is not comparable, if the closure returns nothing, a number, a dict, or a tuple with None in it."""
 
+CALL = "call"
+"""The parameter of a script's line that calls do_bench more than once: the number of the call, from 1."""
+
 CALL_ORDER = "order"
 """The axis of the cases of `kbench exec`: the number of a provider's call."""
 

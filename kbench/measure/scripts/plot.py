@@ -30,10 +30,7 @@ from kbench.measure.steps import DeviceLost
 from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Status
-
-CALL = "call"
-"""The parameter of a line that calls do_bench more than once: the number of the call, from 1."""
+from kbench.results.vocabulary import CALL, Control, Status
 
 NO_CALL = "the script does not call do_bench for this line in this case, or only in a thread that the line starts"
 
