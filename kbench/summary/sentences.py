@@ -61,7 +61,7 @@ def _ranking(analysis: Analysis) -> str:
     if not best.sole and not best.shared:
         where = f" in any of {cases} cases" if cases > 1 else ""
         text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
-        advice = f"More sessions may tell: kbench run {more_sessions(analysis.rows)}."
+        advice = f"More sessions may tell: kbench run CONFIG {more_sessions(analysis.rows)}."
         return f"{text}{noise.load}{only_one}. {advice}"
     text = f"{_subject(analysis, best, cases)} is "
     if best.sole:

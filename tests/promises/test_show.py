@@ -137,7 +137,7 @@ def test_a_summary_that_names_no_fastest_says_how_to_measure_more(kbench: Kbench
         {"provider": "repeat", "ms": 1.02, "round_ms": "1.02;1.28;0.93", "speedup": 1, "role": "control"},
     ]
     ended = kbench("show", write_results(folder / "unclear.csv", [each | {"gbps": 10} for each in rows]))
-    assert ended.code == 0 and "kbench run --append --sessions 2" in ended.out
+    assert ended.code == 0 and "kbench run CONFIG --append --sessions 2" in ended.out
     assert "0.91x?" in ended.out  # an unclear ratio is marked
     suspect = [each | {"flags": "suspect", "reason": "too many bytes"} for each in rows]
     assert "too many bytes" in kbench("show", write_results(folder / "suspect.csv", suspect)).out
