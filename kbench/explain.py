@@ -128,9 +128,9 @@ WORDS = {
     "trust": """Whether the time of a kernel can be believed. `kbench judge` says `no` if a row is `tampered`, `suspect` or
         `same-ops`, or if all rows are `weak-check`, and `unknown` if the kernel has no time. Each of these words has a
         paragraph.""",
-    "champion": """The best kernel so far, in the file that `kbench judge --champion` names. Two sessions screen a candidate: it
-        has lost if it is less than 0.5 % faster. Fresh sessions with other inputs then confirm that it is better, and their
-        mean is the speed beside the champion.""",
+    "champion": """The best kernel so far, in the file that `kbench judge --champion` names. At most two sessions screen a
+        candidate: it has lost if it is less than 0.5 % faster. Fresh sessions with other inputs then confirm that it is better,
+        and their mean is the speed beside the champion.""",
     "ledger": """The folder of `kbench judge --ledger`: the results of all candidates, for one champion after the other. The
         probability that any of them is called better without being faster is at most 5 %. Each confirmation spends a part of
         that, so a later one needs more sessions. Delete none of its files.""",
