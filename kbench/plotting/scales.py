@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-from kbench.plotting.names import four_digits
+from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.pages import Value
 from kbench.plotting.sheet import text_width
 from kbench.text.numbers import format_change
@@ -75,7 +75,7 @@ def short(size: float) -> str:
     for unit, suffix in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
         if size >= unit and size % unit == 0:
             return f"{size / unit:.0f}{suffix}"
-    return f"{size:g}"
+    return size_text(size)
 
 
 def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:

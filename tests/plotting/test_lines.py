@@ -75,7 +75,7 @@ def test_the_sizes_that_fit_into_the_cache_are_shaded(draw: Draw) -> None:
 
 
 def test_sizes_along_x_are_short_where_they_are_whole_multiples() -> None:
-    assert [*map(short, (512, 4096, 5000, 2**20, 3 * 2**30))] == ["512", "4K", "5000", "1M", "3G"]
+    assert [*map(short, (512, 4096, 1_000_000, 2**20, 3 * 2**30))] == ["512", "4K", "1000000", "1M", "3G"]
 
 
 def test_an_axis_of_factors_has_ticks_that_do_not_overlap() -> None:
