@@ -122,7 +122,13 @@ def _rows(hidden: torch.Tensor, weight: torch.Tensor, chunks: int | None) -> int
     return max(1, math.ceil(len(hidden) / chunks))
 
 
-@linear_cross_entropy.provider("torch-chunks", supports=lambda case: _needs_full(case))
+def _needs_full(case: Case) -> str | None:
+    if case.mode == BACKWARD:
+        return "computes the gradients with the loss: measure it in mode full"
+    return None
+
+
+@linear_cross_entropy.provider("torch-chunks", supports=_needs_full)
 def torch_chunks(
     hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, *, chunks: int | None = None
 ) -> torch.Tensor:
@@ -203,12 +209,6 @@ def triton_backward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Computes the logits again."""
     return triton_full(d_loss, hidden, weight, labels, chunks=chunks)[1]
-
-
-def _needs_full(case: Case) -> str | None:
-    if case.mode == BACKWARD:
-        return "computes the gradients with the loss: measure it in mode full"
-    return None
 
 
 @linear_cross_entropy.provider("liger", requires="liger_kernel", supports=_needs_full)

@@ -121,7 +121,7 @@ def write_statistics(statistics, rows, inside, mean, factor, M, LAYERNORM: tl.co
 
 
 @triton.jit(do_not_specialize=["M"])
-def held_rows(
+def rows_in_registers(
     y,
     h,
     statistics,
@@ -201,7 +201,7 @@ def held_rows(
 
 
 @triton.jit(do_not_specialize=["M"])
-def looped_rows(
+def rows_read_twice(
     y,
     h,
     statistics,

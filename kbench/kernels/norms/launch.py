@@ -113,7 +113,7 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
     widest = max(itemsize, shape.weight_bytes)
     if N > LONGEST_HELD:
         constants: dict[str, Any] = {"BLOCK": 2**14 // widest, "VEC": shape.vector}
-        return Launch(forward.looped_rows, M, numbers, constants, warps(shape, 2**14, 32))
+        return Launch(forward.rows_read_twice, M, numbers, constants, warps(shape, 2**14, 32))
     # a multiprocessor has registers for two rows of up to half the longest length, beside their weights
     rows_at_once = processors.multiprocessors * (2 if N <= LONGEST_HELD // 2 else 1)
     few = rows_at_once >= M
@@ -145,7 +145,7 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
         "PACKED": itemsize == 2 and pieces > 1 and single and processors.packs,
         "POLICY": processors.load_policy(M * N * itemsize),
     }
-    return Launch(forward.held_rows, math.ceil(M / rows), numbers, constants, options)
+    return Launch(forward.rows_in_registers, math.ceil(M / rows), numbers, constants, options)
 
 
 class Backward(NamedTuple):

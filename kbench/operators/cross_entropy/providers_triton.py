@@ -192,7 +192,6 @@ def triton_saving(logits: Tensor, labels: Tensor, *, smoothing: float) -> tuple[
 
 @cross_entropy.backward("triton", saves=triton_saving)
 def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float) -> Tensor:
-    _rows(logits)
     d_logits = dense_like(logits)
     GRADIENTS((d_logits,), (d_loss.contiguous(), dense(logits), labels.contiguous(), saved), smoothing)
     return d_logits
@@ -213,7 +212,6 @@ add_in_place(cross_entropy, "triton")
 def triton_backward_in_place(
     d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float
 ) -> None:
-    _rows(logits)
     GRADIENTS((), (logits, d_loss.contiguous(), logits, labels.contiguous(), saved), smoothing)
 
 

@@ -138,11 +138,10 @@ cudaError_t gelu(const Call& call) {
     using T = decltype(zero);
     constexpr int V = kVector<T>;
     const std::int64_t rows = x.sizes[0], columns = x.sizes[1], total = x.elements(), bytes = total * sizeof(T);
-    const bool dense = x.contiguous();
+    const bool dense = x.contiguous(), whole = dense && aligned16(x.address), few = whole && bytes <= kFewBytes;
     const CacheHint hint = cache_hint(bytes, 2);
-    const bool few = dense && aligned16(x.address) && bytes <= kFewBytes;
     const int threads = few ? kFewThreads : kThreads;
-    if (dense && aligned16(x.address)) {
+    if (whole) {
       const int vector = few ? V / 2 : V;
       return launch(few ? gelu_dense<T, V / 2, Form<T>> : gelu_dense<T, V, Form<T>>,
                     ceil_div(total / vector + total % vector, threads), threads, call.stream, x.data<const T>(),
