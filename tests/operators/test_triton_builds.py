@@ -178,7 +178,7 @@ def builds() -> dict[str, Build]:
                         form = [x if x is None else x.dtype for x in chosen.tensors] + [build.wide]
                         settings = {**build.keywords, "ROWS": build.keywords.get("ROWS", 1) > 1}
                         form += sorted(setting for setting in settings.items() if setting[0] not in SIZES)
-                    key = repr((build.kernel.__name__, target, form))
+                    key = repr((build.kernel, target, form))
                     different[key] = max(different.get(key, build), build, key=lambda build: build.held)
     of_target = {build.name: build for build in different.values()}
     products = (*of_matmul(), *of_grouped_matmul(), *of_attention())
