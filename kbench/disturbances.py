@@ -88,19 +88,16 @@ def host_disturbances() -> Iterator[Disturbance]:
             "The host then launches kernels at a changing clock: launch overhead and the times of short kernels vary.",
             "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         )
-    cores = min(len(allowed), _quota())
+    # what the processes of this container may use on average: see cgroup v2, `cpu.max`
+    limit, _, period = (_text(QUOTA) or "").partition(" ")
+    quota = int(limit) / int(period) if limit.isdecimal() and period.isdecimal() else math.inf
+    cores = min(len(allowed), quota)
     if cores < FEW_CORES:
         yield Disturbance(
             f"kbench may use {cores:g} of {os.cpu_count()} cores.",
             "Other threads then interrupt the one that launches kernels, or a quota stops it: times of short kernels vary.",
             f"taskset --cpu-list --pid $$; cat {QUOTA}",
         )
-
-
-def _quota() -> float:
-    """The cores that the processes of this container may use on average: see cgroup v2, `cpu.max`."""
-    limit, _, period = (_text(QUOTA) or "").partition(" ")
-    return int(limit) / int(period) if limit.isdecimal() and period.isdecimal() else math.inf
 
 
 def _text(path: Path) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ def sources_of(arguments: Sequence[ResultsSource | Mapping[str, ResultsSource]])
     for label, argument in _labelled(arguments):
         if isinstance(argument, pd.DataFrame):
             path = Path(str(argument.attrs.get("path", "frame.csv")))
-            name = _unique(label or path.stem, names)
+            base = label or path.stem
+            candidates = chain([base], (f"{base}-{number}" for number in count(2)))
+            name = next(candidate for candidate in candidates if candidate not in names)
             names.add(name)
             environment = read_environment(path) if "path" in argument.attrs else (Environment(), "")
             sources.append(ResultsFile(name, replace(_results(argument, name), path=path), *environment))
@@ -51,11 +54,6 @@ def _labelled(
                 yield label, labelled
         else:
             yield "", argument
-
-
-def _unique(name: str, names: Collection[str]) -> str:
-    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(names) + 2))
-    return next(candidate for candidate in numbered if candidate not in names)
 
 
 def _results(frame: pd.DataFrame, name: str) -> Results:

@@ -65,7 +65,10 @@ def dispatch(
 
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
-    shares = {"margin": parse_share("--margin", margin), "holdout": parse_share("--holdout", holdout)}
+    shares = {
+        "margin": parse_share("--margin", margin),
+        "holdout": parse_share("--holdout", holdout),
+    }
     sources = newest_results(files)
     if out is not None:
         check_not_read("--out", out, sources)

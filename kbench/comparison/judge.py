@@ -113,9 +113,6 @@ def judge_pairs(
     return rows, Geomean(mean, interval, len(changes), len(pairs), weighted)
 
 
-# ---- how large a change is
-
-
 def _changes(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
 ) -> tuple[dict[Key, Change], tuple[float, float] | None]:
@@ -166,9 +163,6 @@ def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
     rows = list(rows)
     sessions = sorted({session for row in rows for session in row})
     return np.array([[row.get(session, math.nan) for session in sessions] for row in rows])
-
-
-# ---- pairs without comparable times
 
 
 def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | None:
@@ -226,9 +220,6 @@ def _outcome(side: Side | None) -> str:
     where = f" ({lost} of {side.sessions} sessions {verb} no time)" if lost < side.sessions else ""
     reason = " ".join(side.reason.split()) or (CHECKED_REASON if side.status is Status.CHECKED else "")
     return f"{side.status.value}{where}" + (f": {reason}" if reason else "")
-
-
-# ---- pairs with comparable times
 
 
 def _judge_change(change: Change, options: CompareOptions) -> Judgement:

@@ -123,7 +123,11 @@ class Key:
     @property
     def columns(self) -> dict[str, Value]:
         """The columns that identify the row, for programs: values keep their type."""
-        who: dict[str, Value] = {"operator": self.case.operator, "provider": self.provider, "params": self.params}
+        who: dict[str, Value] = {
+            "operator": self.case.operator,
+            "provider": self.provider,
+            "params": self.params,
+        }
         return {**who, **self.case.axes, "dtype": self.case.dtype}
 
     @property

@@ -132,7 +132,11 @@ class Config:
                 if name in catalog.operators[operator].choices and len(chosen) == len(words):
                     points = chosen  # a word of a choice selects a point, with its sizes
                     changes.remove(change)
-        content = {"operator": operator, "sweep": points, "providers": list(catalog.providers(operator))}
+        content = {
+            "operator": operator,
+            "sweep": points,
+            "providers": list(catalog.providers(operator)),
+        }
         path, text, document = _written_out(content)
         return replace(self, path=path, text=text, document=document, changes=tuple(changes))
 

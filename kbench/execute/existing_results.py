@@ -83,7 +83,11 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str) -> Start
     sessions = recorded = plan.measure.sessions
     environment = _recorded_environment(path) if results.rows else None
     if environment:
-        run = {"scope": scope, "baseline": plan.baseline, "measure": plan.measure.model_dump()}
+        run = {
+            "scope": scope,
+            "baseline": plan.baseline,
+            "measure": plan.measure.model_dump(),
+        }
         now = Environment.model_validate(machine.entries() | run)
         if differences := _differences(_decisive(environment), _decisive(now)):
             raise _refusal(path, differences)

@@ -91,7 +91,8 @@ def suspicion(row: Row, experiment: Experiment, empty_ms: float | None) -> str:
     assert row.ms
     # the longest that the kernel itself can have taken
     kernel_ms = row.ms - (empty_ms or 0.0) + EVENT_SLACK_MS
-    most_gbps, most_tflops = _most_gbps(experiment), _most_tflops(experiment)
+    most_gbps = _most_gbps(experiment)
+    most_tflops = (experiment.ceiling_tflops or math.inf) * (SHORTER_MARGIN if experiment.shorter else COMPUTE_MARGIN)
     flops = (experiment.work.flops or 0) if row.tflops else 0
     # faster than the memory allows, by more than the cache can explain
     if (row.gbps or 0.0) > most_gbps and kernel_ms < uncached_bytes(row, experiment) / most_gbps * 1e-6:
@@ -120,11 +121,6 @@ def _most_gbps(experiment: Experiment) -> float:
     if experiment.ceiling_gbps:
         return MARGIN * experiment.ceiling_gbps / (COPY_SHARE if experiment.device.accelerated else HOST_COPY_SHARE)
     return math.inf
-
-
-def _most_tflops(experiment: Experiment) -> float:
-    """The highest speed of arithmetic that is possible; infinite if it is not known."""
-    return (experiment.ceiling_tflops or math.inf) * (SHORTER_MARGIN if experiment.shorter else COMPUTE_MARGIN)
 
 
 def uncached_bytes(row: Row, experiment: Experiment) -> float:

@@ -202,7 +202,13 @@ def _draw_events(axes: Axes, runs: Sequence[int], page: HistoryPage, width: floa
         row = next((place for place, end in enumerate(ends) if end <= left), len(ends))
         ends[row : row + 1] = [left + NUMBER_POINTS]
         above = 0, 4 + NUMBER_POINTS * row
-        font = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": page.theme.ink}
+        font = {
+            "ha": "center",
+            "va": "bottom",
+            "fontsize": 9,
+            "fontweight": "bold",
+            "color": page.theme.ink,
+        }
         write_beside(axes, str(page.numbers[run]), (x, 1), above, ("data", "axes fraction"), **font)
     return len(ends)
 

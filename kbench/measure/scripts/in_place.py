@@ -55,7 +55,11 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     closure = Closure(0, name, {}, run=lambda work, limit_s: work())
     closure.call = call
     limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
-    sampling = {"rounds": ROUNDS, "warmup_ms": call.warmup_ms, "rep_ms": max(call.rep_ms, 1.0) / ROUNDS}
+    sampling = {
+        "rounds": ROUNDS,
+        "warmup_ms": call.warmup_ms,
+        "rep_ms": max(call.rep_ms, 1.0) / ROUNDS,
+    }
     words = {column: word(text, {}) for column, text in call.words.items()}
     same_calls = (name, *words.values())
     case = Case(session.calls_name, {**words, CALL_ORDER: session.orders[same_calls] + 1}, "float32")

@@ -55,9 +55,8 @@ class _Recorder(OperatorMode):
         returned = func(*args, **(kwargs or {}))
         if not name.startswith(ALLOCATIONS) and not _is_view(func, name):
             results = returned if isinstance(returned, (list, tuple)) else [returned]
-            self.calls.append(
-                OperatorCall(name, sum(x.numel() * x.element_size() for x in results if isinstance(x, Tensor)))
-            )
+            result_bytes = sum(x.numel() * x.element_size() for x in results if isinstance(x, Tensor))
+            self.calls.append(OperatorCall(name, result_bytes))
         return returned
 
 
