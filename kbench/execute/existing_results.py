@@ -144,8 +144,13 @@ def _decisive(environment: Environment) -> dict[str, Any]:
     machine = {name: getattr(environment, name) for name in DECISIVE} | environment.packages
     if environment.scope == "cluster":
         machine = {name: machine.get(name) for name in ("device_type", "kbench")}
-    run_settings = {"devices": DEVICES.get(environment.scope), "baseline": environment.baseline, **environment.measure}
-    return {name: value for name, value in {**machine, **run_settings}.items() if name not in UNRELATED}
+    entries = {
+        **machine,
+        "devices": DEVICES.get(environment.scope),
+        "baseline": environment.baseline,
+        **environment.measure,
+    }
+    return {name: value for name, value in entries.items() if name not in UNRELATED}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

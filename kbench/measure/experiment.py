@@ -68,8 +68,6 @@ class Experiment:
         self.timer, self.kind = make_timer(settings.timer, self.device, settings.cache), timer_kind(settings.timer)
         self._load, self._started_at = OtherLoad(), now()
 
-    # -- controls
-
     def copy(self, index: int) -> Contender:
         """Moves as many bytes as the operator must: the ceiling of the case."""
         call_bytes, dtype = self.work.call_bytes, getattr(torch, self.case.dtype)
@@ -90,8 +88,6 @@ class Experiment:
             rounds, readings = self.instruments.empty(self.timer)
             control.rounds, control.readings = list(rounds), list(readings)
         return control
-
-    # -- rounds
 
     def time(self, contenders: Sequence[Contender]) -> None:
         """Wait until the clock has settled, then measure the rounds.
@@ -171,8 +167,6 @@ class Experiment:
         """End a contender that has changed an input that it may not change. Restores the inputs."""
         if fault := self.shared.repaired(contender.mutates):
             contender.end(Status.WRONG, fault)
-
-    # -- rows
 
     def measure_ceilings(self) -> None:
         self.ceiling_gbps = self.instruments.gbps

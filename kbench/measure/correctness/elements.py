@@ -95,7 +95,10 @@ NEAR = 10
 """If all errors are below this many times the allowed one, the tolerance looks too narrow. Most broken kernels are far off."""
 
 
-ROUNDED_TO = {"float16 or TF32": (2.0**-15, 2.0**-11, 2.0**-9), "bfloat16": (2.0**-11, 2.0**-6, 3 * 2.0**-7)}
+ROUNDED_TO = {
+    "float16 or TF32": (2.0**-15, 2.0**-11, 2.0**-9),
+    "bfloat16": (2.0**-11, 2.0**-6, 3 * 2.0**-7),
+}
 """Shorter formats, and about how large the mean of the relative errors is if a kernel computes in them: at least, below, and
 the largest error. A missing column has a few larger ones."""
 
