@@ -33,7 +33,7 @@ from kbench.results.row import COLUMNS
 from kbench.results.vocabulary import Flag, Status
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
-from kbench.text.words import list_words
+from kbench.text.words import list_words, plural
 
 PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
@@ -90,6 +90,9 @@ def pages_of(
     if is_map:
         noise = [labelled(source, source.analysis.noise.sentence(), sources) for source in sources]
         meaning = [*noise, SIGNS if as_text else f"{SIGNS} · {SHADES}", *meaning]
+        ranked = {key.case for source in sources for key in source.analysis.cases}
+        if lost := {point.row.case for point in points if point.row.of_provider} - ranked:
+            meaning.append(f"not shown: {plural(len(lost), 'case')} in which no provider has a time that counts")
     look = Look(
         kind=choices.kind,
         metric=metric,

@@ -18,7 +18,8 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     [figure] = draw(*rows)
     assert [len(line) for axes in figure.axes for line in curves(axes)] == [3, 3]
     assert panels(figure) == [f"{field}-1", f"{field}-2"]
-    [winners] = draw(*rows, kind="heatmap")
+    [winners] = draw(*rows, drawn_row(case(4096, 2), status="wrong"), kind="heatmap")
+    assert "not shown: 1 case in which" in caption(winners)
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
 
 
