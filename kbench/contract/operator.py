@@ -143,8 +143,10 @@ class Operator:
         if self.name in shipped():
             import_shipped(self.name)  # so that a plug-in cannot take the name
         if self.name in registered:
-            message = f"operator {self.name!r} exists already"
-            raise ValueError(f"{message}; add providers to it with kbench.operator({self.name!r})")
+            advice = f"add providers to it with kbench.operator({self.name!r})"
+            if registered[self.name].declared_at == self.declared_at:
+                advice = "its file is imported twice: do not list a plug-in that another plug-in imports"
+            raise ValueError(f"operator {self.name!r} exists already; {advice}")
         registered[self.name] = self
 
     @property
