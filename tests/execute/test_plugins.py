@@ -19,6 +19,7 @@ INSTALLED = {
     "interrupts": "raise KeyboardInterrupt",
     "raises": "raise BaseException('no')",
     "again": OPERATOR.format("'softmax'"),
+    "twice": OPERATOR.format("'twice'") + "import runpy\nrunpy.run_path(__file__)",
     "number": OPERATOR.format("5"),
     "binary": EXTENDS
     + "path = pathlib.Path('binary')\npath.write_bytes(bytes(range(256)))\nregister('binary', sources=[path])(lambda x: x)",
@@ -29,7 +30,8 @@ INSTALLED = {
 WARNED = {
     "interrupts": "KeyboardInterrupt",
     "raises": "BaseException: no",
-    "again": "operator 'softmax' exists already",
+    "again": "operator 'softmax' exists already; add providers to it",
+    "twice": "its file is imported twice",
     "number": "a name must be text",
     "odd": "TypeError: ",
 }
