@@ -63,11 +63,15 @@ def _correct_bfloat16() -> None:
         return isinstance(x, handle) and x.dtype == tl.bfloat16
 
     def widened(x: Any) -> Any:
-        return cast(interpreter.interpreter_builder, x, tl.float32) if is_bfloat16(x) else x
+        return handle((x.data.astype(np.uint32) << 16).view(np.float32), tl.float32) if is_bfloat16(x) else x
 
     def rounded(values: Any) -> Any:
         bits = torch.from_numpy(np.array(values, np.float32)).to(torch.bfloat16).view(torch.int16)
         return handle(bits.numpy().view(np.uint16), tl.bfloat16)
+
+    def converted(self: Any, x: Any, dtype: Any) -> Any:
+        wide = widened(x)
+        return rounded(wide.data) if dtype.scalar == tl.bfloat16 else cast(self, wide, dtype)
 
     def computing(compute: Callable[..., Any]) -> Callable[..., Any]:
         def computed(self: Any, *operands: Any) -> Any:
@@ -89,7 +93,7 @@ def _correct_bfloat16() -> None:
 
     for name in COMPUTES:
         setattr(builder, name, computing(getattr(builder, name)))
-    builder.cast_impl = lambda self, x, dtype: rounded(x.data) if dtype.scalar == tl.bfloat16 else cast(self, x, dtype)
+    builder.cast_impl = converted
     builder.get_bf16 = lambda self, value: rounded([value])  # it has none
     reductions.sum = sum_of
 
