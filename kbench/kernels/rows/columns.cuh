@@ -1,4 +1,5 @@
-// Norms, and their vectors with an element for each column: how a thread gets its elements, and who shares a row. The rows that a multiprocessor computes share the vectors, so they mostly come from its cache.
+// Norms, and their vectors with an element for each column: how a thread gets its elements, and who shares a row. The rows
+// that a multiprocessor computes share the vectors, so they mostly come from its cache.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 // The kernels of row operators. The first is for rows that are read once and stay in the registers of a part of a warp, of a
-// block, or of a cluster of blocks. It loads the elements, lets the operator reduce them, shares the totals, and stores what the operator
-// computes with the total of the row.
+// block, or of a cluster of blocks. It loads the elements, lets the operator reduce them, shares the totals, and stores what
+// the operator computes with the total of the row.
 //
 // An operator is a struct Op:
 //   inputs, outputs    how many matrices it reads and writes
@@ -134,9 +134,9 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   }
 }
 
-// For rows that do not fit on the chip. A block per row reads it once for the total, and once to write. The second pass runs backwards, because the
-// elements that the first pass read last are still in the L2 cache. The operator is that of registers.cuh. It reduces
-// the row in tiles, each as large as the registers of the block.
+// For rows that do not fit on the chip. A block per row reads it once for the total, and once to write. The second pass runs
+// backwards, because the elements that the first pass read last are still in the L2 cache. The operator is that of
+// registers.cuh. It reduces the row in tiles, each as large as the registers of the block.
 template <typename T, int VECTOR, int PACKS, typename Op>
 __global__ void __launch_bounds__(kMaxThreads)
     rows_read_twice(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, int columns) {

@@ -40,8 +40,9 @@ inline int blocks_of_at_most(std::int64_t slice, std::int64_t bytes) {
 // Up to kFewRows rows do not fill the device, and the latency of a row counts: each has a warp or more to itself.
 constexpr int kFewRows = 2048;
 
-// Groups of at least `fewest` threads for short rows, of up to `longest` bytes; no packs for longer ones. There is no barrier,
-// and a warp has several rows in flight. Lanes without elements take as many instructions as others, so there is a line for every few lengths.
+// Groups of at least `fewest` threads for short rows, of up to `longest` bytes; no packs for longer ones. There is no
+// barrier, and a warp has several rows in flight. Lanes without elements take as many instructions as others, so there is a
+// line for every few lengths.
 constexpr std::int64_t kLongestShort = 1536;
 
 inline Sharing share_short_row(const Rows& rows, std::int64_t longest, int fewest = 8) {
