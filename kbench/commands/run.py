@@ -106,6 +106,8 @@ def run(
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
+    if spread and devices is None and scheduler is None:
+        raise UsageError("--spread has no effect without --devices or --scheduler")
     continuing: ResumeMode | None = "append" if append else None
     if resume:
         continuing = "resume"

@@ -186,8 +186,9 @@ def test_a_run_whose_scheduler_dies_ends_with_one_line_and_keeps_its_rows(cluste
         (("--scheduler", "banana"), 2, ("banana", "tcp://")),
         (("--devices", "all", "--scheduler", "tcp://127.0.0.1:9"), 2, ("--devices", "--scheduler")),
         (("--devices", "0,2"), 2, ("--devices 0,2", "accelerator")),
+        (("--spread",), 2, ("--spread", "--devices")),
     ],
-    ids=["no answer", "no address", "both options", "no accelerator"],
+    ids=["no answer", "no address", "both options", "no accelerator", "one device"],
 )
 def test_devices_that_cannot_be_had_are_named(
     kbench: Kbench, write: Write, options: tuple[str, ...], code: int, words: tuple[str, ...]
