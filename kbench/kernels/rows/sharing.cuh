@@ -153,6 +153,9 @@ constexpr auto row_ways() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Launches
 
+// The options of a kernel that `launch_rows` launches: a Sharing in blocks, which the caller requests in place of the table's.
+#define KBENCH_ROW_OPTIONS "packs=0", "blocks=0"
+
 template <int VECTOR, int PACKS, typename T, typename Op>
 cudaError_t launch_twice(const RowsCall<T, Op>& call) {
   return launch(rows_read_twice<T, VECTOR, PACKS, Op>, call.rows, kMaxThreads, call.stream, call.matrices, call.arguments,
@@ -160,9 +163,11 @@ cudaError_t launch_twice(const RowsCall<T, Op>& call) {
 }
 
 template <bool EDGES, typename T, typename Op>
-cudaError_t launch_shared(const RowsCall<T, Op>& call, int vectors, Sharing wanted) {
+cudaError_t launch_shared(const Call& request, const RowsCall<T, Op>& call, int vectors) {
   constexpr auto ways = Op::template ways<T, EDGES>();
-  if (wanted.packs) {
+  const int packs = int(request.integer("packs")), blocks = int(request.integer("blocks"));
+  if (packs || blocks) {
+    const Sharing wanted = {0, packs ? packs : 4 / Op::inputs, blocks ? blocks : 1};
     const cudaError_t error = launch_way<EDGES>(call, wanted, ways);
     if (error != cudaErrorInvalidConfiguration) return error;
     throw Unsupported("packs=" + std::to_string(wanted.packs) + ", blocks=" + std::to_string(wanted.blocks) +
@@ -178,11 +183,9 @@ cudaError_t launch_shared(const RowsCall<T, Op>& call, int vectors, Sharing want
   return EDGES ? launch_twice<1, 8 / Op::inputs>(call) : launch_twice<kVector<T>, 4 / Op::inputs>(call);
 }
 
-// Computes the rows of all matrices. `vectors` are the addresses of the vectors of the columns. `wanted`: a request in place of
-// what the table has, if it has packs.
+// Computes the rows of all matrices. `vectors` are the addresses of the vectors of the columns.
 template <typename T, typename Op>
-cudaError_t launch_rows(const RowsCall<T, Op>& call, std::initializer_list<const void*> vectors = {},
-                        Sharing wanted = {}) {
+cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::initializer_list<const void*> vectors) {
   constexpr int V = kVector<T>;
   const auto& m = call.matrices;
   bool aligned = call.columns % V == 0 && aligned16(m.in[0]), alike = true;
@@ -195,8 +198,8 @@ cudaError_t launch_rows(const RowsCall<T, Op>& call, std::initializer_list<const
   for (int i = 0; i < Op::inputs; ++i) look(m.in[i], m.in_stride[i]);
   for (int o = 0; o < Op::outputs; ++o) look(m.out[o], m.out_stride[o]);
 
-  if (aligned) return launch_shared<false>(call, int(vectors.size()), wanted);
-  if (alike) return launch_shared<true>(call, int(vectors.size()), wanted);
+  if (aligned) return launch_shared<false>(request, call, int(vectors.size()));
+  if (alike) return launch_shared<true>(request, call, int(vectors.size()));
   // The matrices' distances from a multiple of 16 bytes differ: one element per access.
   if (call.columns <= 32 * 4) return Group<32, 4>::launch<1, false>(call, {});
   return launch_twice<1, 8 / Op::inputs>(call);

@@ -67,11 +67,11 @@ cudaError_t add_rmsnorm(const Call& call) {
   return with_types(x, weight, [&](auto zero, auto mixed) {
     using Op = AddRmsnorm<mixed.value>;
     const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
-    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, {"eps"}}};
+    {"add_rmsnorm", add_rmsnorm, {"x", "residual", "weight"}, {"y", "h"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

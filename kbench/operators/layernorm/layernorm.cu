@@ -111,11 +111,11 @@ cudaError_t layernorm(const Call& call) {
   return with_types(x, weight, [&](auto zero, auto mixed) {
     using Op = Layernorm<mixed.value>;
     const typename Op::Arguments arguments = {weight.address, bias.address, float(call.real("eps"))};
-    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, {"eps"}}};
+    {"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -40,11 +40,11 @@ cudaError_t rmsnorm(const Call& call) {
   return with_types(x, weight, [&](auto zero, auto mixed) {
     using Op = Rmsnorm<mixed.value>;
     const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
-    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address});
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"rmsnorm", rmsnorm, {"x", "weight"}, {"y"}, {"eps"}}};
+    {"rmsnorm", rmsnorm, {"x", "weight"}, {"y"}, {"eps", KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

@@ -151,12 +151,12 @@ cudaError_t gradients(const Call& call) {
   }
   return with_type(x.dtype, [&](auto zero) {
     using Op = CrossEntropyGradient<SAVED>;
-    return launch_rows(rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}));
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&dx}), {});
   });
 }
 
 const std::vector<Kernel> kernels = {
-    {"losses_and_gradients", gradients<false>, {"d_loss", "x", "labels"}, {"loss", "dx"}, {}},
-    {"gradients", gradients<true>, {"d_loss", "x", "labels", "saved"}, {"dx"}, {}}};
+    {"losses_and_gradients", gradients<false>, {"d_loss", "x", "labels"}, {"loss", "dx"}, {KBENCH_ROW_OPTIONS}},
+    {"gradients", gradients<true>, {"d_loss", "x", "labels", "saved"}, {"dx"}, {KBENCH_ROW_OPTIONS}}};
 
 }  // namespace kbench

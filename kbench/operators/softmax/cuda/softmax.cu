@@ -87,11 +87,8 @@ struct Softmax {
 cudaError_t best(const Call& call) {
   const Tensor &x = call.inputs[0], &y = call.outputs[0];
   require_rows(x, {&y});
-  const int packs = int(call.integer("packs")), blocks = int(call.integer("blocks"));
-  Sharing wanted = {0, packs, blocks ? blocks : 1};
-  if (blocks && !packs) wanted.packs = 4;
   return with_type(x.dtype, [&](auto zero) {
-    return launch_rows(rows_call<decltype(zero), Softmax>(call, {}, {&x}, {&y}), {}, wanted);
+    return launch_rows(call, rows_call<decltype(zero), Softmax>(call, {}, {&x}, {&y}), {});
   });
 }
 
@@ -145,7 +142,7 @@ cudaError_t softmax_backward(const Call& call) {
   require_rows(y, {&dy, &dx});
   return with_type(y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return launch_rows(rows_call<T, SoftmaxBackward>(call, {}, {&y, &dy}, {&dx}));
+    return launch_rows(call, rows_call<T, SoftmaxBackward>(call, {}, {&y, &dy}, {&dx}), {});
   });
 }
 
@@ -154,8 +151,8 @@ const std::vector<Kernel> kernels = {
     {"online", online, {"x"}, {"y"}, {}},
     {"shared", shared, {"x"}, {"y"}, {}},
     {"shuffle", shuffle, {"x"}, {"y"}, {}},
-    {"best", best, {"x"}, {"y"}, {"packs=0", "blocks=0"}},
-    {"softmax_backward", softmax_backward, {"dy", "y"}, {"dx"}, {}},
+    {"best", best, {"x"}, {"y"}, {KBENCH_ROW_OPTIONS}},
+    {"softmax_backward", softmax_backward, {"dy", "y"}, {"dx"}, {KBENCH_ROW_OPTIONS}},
 };
 
 }  // namespace kbench
