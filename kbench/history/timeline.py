@@ -14,12 +14,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kbench.comparison.environment import environment_properties
 from kbench.comparison.model import Key, Side
 from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
+from kbench.history.machine_level import machine_levels
 from kbench.results.case import Case
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
@@ -29,9 +28,6 @@ from kbench.results.vocabulary import Control, Flag, Status
 
 IDENTITY = attrgetter("case", "provider", "params", "session", "device_uuid", "started_at", "status", "ms")
 """What is equal in two rows that are one, as in a file and its copy."""
-
-SWEEPS = 4
-"""Passes of the median polish over a table. The medians hardly change after two."""
 
 
 @dataclass(frozen=True)
@@ -310,41 +306,13 @@ def _readings(place: int, run: Run) -> Iterator[_Reading]:
 
 def _session_levels(readings: Sequence[_Reading]) -> dict[Any, float]:
     """The machine's level in each session with copies. Each machine, timer and cache mode has levels of its own."""
-    tables: dict[Any, CopyTimes] = defaultdict(lambda: defaultdict(dict))
+    tables: dict[Any, dict[Any, dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
     for reading in readings:
         key, row = reading.key, reading.row
         if row.control is Control.COPY and row.ms is not None:
             copies = tables[key.machine, key.timer, key.cache]
             copies[reading.session][key.measured_case] = math.log(row.ms)
     return {session: level for copies in tables.values() for session, level in machine_levels(copies).items()}
-
-
-CopyTimes = Mapping[Any, dict[Any, float]]
-"""The log times of copies, by session and case."""
-
-
-def machine_levels(copies: CopyTimes) -> dict[Any, float]:
-    """For each session with copies, how much longer they took than usual, in log time. The median of all levels is 0.
-
-    The times are a table of cases and sessions. A row effect is what the case takes, and a column effect is the state of the
-    machine, because the code under test does not affect copies. Tukey's median polish (Exploratory Data Analysis, 1977,
-    chapter 11) separates the two. It needs no complete table: a session may lack cases, and a case may be new.
-    """
-    sessions = [session for session, log_by_case in copies.items() if log_by_case]
-    if not sessions:
-        return {}
-    every_case = dict.fromkeys(case for log_by_case in copies.values() for case in log_by_case)
-    cases = {case: row for row, case in enumerate(every_case)}
-    logs = np.full((len(cases), len(sessions)), np.nan)
-    for column, session in enumerate(sessions):
-        for case, log in copies[session].items():
-            logs[cases[case], column] = log
-    levels = np.zeros(len(sessions))
-    for _ in range(SWEEPS):
-        usual = np.nanmedian(logs - levels, axis=1)
-        levels = np.nanmedian(logs - usual[:, None], axis=0)
-    levels -= np.median(levels)
-    return dict(zip(sessions, map(float, levels), strict=True))
 
 
 def _point(readings: Sequence[_Reading], run: Run, levels: Mapping[Any, float]) -> RunPoint:

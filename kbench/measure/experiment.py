@@ -17,7 +17,7 @@ from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.definition import Work
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.instruments import Instruments, normal_matrix
-from kbench.measure.machine.telemetry import OtherLoad
+from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.timer import make_timer

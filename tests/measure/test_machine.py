@@ -12,7 +12,7 @@ import torch
 from nvml_devices import Devices
 from nvml_devices import device as card
 
-from kbench.measure.machine import telemetry
+from kbench.measure.machine import other_load, telemetry
 from kbench.measure.machine.device import VISIBLE, Device, devices, out_of_memory
 from kbench.measure.machine.telemetry import Telemetry, find_telemetry, telemetry_columns
 
@@ -166,7 +166,7 @@ def test_a_clock_is_waited_for_until_it_has_settled(readings_mhz: tuple[float | 
 def test_other_load_is_what_kept_cores_busy_besides_this_process(
     monkeypatch: pytest.MonkeyPatch, seconds: float, busy_s: float, own_s: float, cores: float | None
 ) -> None:
-    monkeypatch.setattr(telemetry, "_busy_s", iter([5.0, 5.0 + busy_s, 5.0 + busy_s]).__next__)
-    monkeypatch.setattr(telemetry, "_own_s", iter([1.0, 1.0 + own_s]).__next__)
-    monkeypatch.setattr(telemetry, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
-    assert telemetry.OtherLoad().cores() == cores
+    monkeypatch.setattr(other_load, "_busy_s", iter([5.0, 5.0 + busy_s, 5.0 + busy_s]).__next__)
+    monkeypatch.setattr(other_load, "_own_s", iter([1.0, 1.0 + own_s]).__next__)
+    monkeypatch.setattr(other_load, "time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
+    assert other_load.OtherLoad().cores() == cores

@@ -1,12 +1,10 @@
-"""Clock, power, temperature and throttling, read before and after each round; how the clock settles before the first; and how
-much of the host other processes use."""
+"""Clock, power, temperature and throttling, read before and after each round, and how the clock settles before the first."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from statistics import median
@@ -36,12 +34,6 @@ SETTLED = 0.01
 
 SETTLING_LIMIT_S = 2.0
 """The longest wait in seconds. Measuring then starts, whether or not the clock has settled."""
-
-SHORTEST_S = 0.2
-"""The shortest time in s over which other load is computed. Linux counts in ticks of 10 ms, which is too coarse for less."""
-
-BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
-"""The times of a core that count. The guest times do not, because `user` and `nice` include them."""
 
 
 class Telemetry:
@@ -130,44 +122,3 @@ def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
         elif all_words := [words for words in values if isinstance(words, tuple)]:
             columns[column] = ";".join(sorted(set(chain.from_iterable(all_words))))
     return columns
-
-
-class OtherLoad:
-    """How many cores of the host other processes have kept busy since this object was made: the time for which the cores were
-    busy minus the CPU time of this worker, the processes that it started, and its parent."""
-
-    def __init__(self) -> None:
-        self._start_s, self._busy, self._own_start_s = time.monotonic(), _busy_s(), _own_s()
-
-    def cores(self) -> float | None:
-        """The average number of cores that other processes have kept busy; None if unknown."""
-        elapsed_s, busy = time.monotonic() - self._start_s, _busy_s()
-        if elapsed_s < SHORTEST_S or busy is None or self._busy is None or busy <= self._busy:
-            return None  # a sandbox may have the file without counting
-        return round(max(0.0, ((busy - self._busy) - (_own_s() - self._own_start_s)) / elapsed_s), 2)
-
-
-def _busy_s() -> float | None:
-    """How long the cores that this process may use were busy; None where the system does not say."""
-    import psutil
-
-    try:
-        cores = psutil.cpu_times(percpu=True)
-        return sum(float(getattr(cores[core], name)) for core in psutil.Process().cpu_affinity() for name in BUSY)
-    except (AttributeError, IndexError, OSError):  # not Linux, cores that are off, or a sandbox
-        return None
-
-
-def _own_s() -> float:
-    """The CPU time of this worker and what it has started, also if ended, and of its parent."""
-    import psutil
-
-    worker = psutil.Process()
-    total = 0.0
-    for process in (worker, *worker.children(recursive=True)):
-        with suppress(psutil.Error):  # it has just ended
-            # user and system, its own and that of its ended children
-            total += sum(process.cpu_times()[:4])
-    with suppress(psutil.Error):
-        total += sum(psutil.Process(worker.ppid()).cpu_times()[:2])
-    return total
