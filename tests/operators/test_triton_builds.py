@@ -278,6 +278,14 @@ def test_aligned_rows_move_16_bytes_at_a_time(binaries: dict[str, dict[str, Any]
     assert {name: build for name, build in wide.items() if not build["wide_loads"]} == {}
 
 
+def test_lanes_of_cross_entropy_share_no_product_that_ptxas_would_add_before_it_is_rounded(
+    binaries: dict[str, dict[str, Any]],
+) -> None:
+    """Each lane would add another lane's rounded product to its own exact one, so lanes would disagree on the sum of a row."""
+    of_losses = {name: build["shared_products"] for name, build in binaries.items() if name.startswith("losses")}
+    assert len(of_losses) > 5 and not any(of_losses.values())
+
+
 def test_every_operator_with_a_kernel_in_triton_is_built(binaries: dict[str, dict[str, Any]]) -> None:
     short = {"quantize_fp8": "quantize", "cross_entropy": "losses", "linear_cross_entropy": "both"}
     for name in shipped():
@@ -287,12 +295,21 @@ def test_every_operator_with_a_kernel_in_triton_is_built(binaries: dict[str, dic
 
 def compile_and_inspect(build: Build) -> dict[str, Any]:
     compiled = compile_for(build.target, build.kernel, build.arguments, dict(build.keywords))
+    shared_products = 0
     if build.target.startswith("gfx"):
         wide = "load_dwordx4" in compiled.asm["amdgcn"]
     else:
         loads = r"ld\.global\S*\.v4\.b32|cp\.async\.cg\.shared\.global .*, 0x10,"
-        wide = bool(re.search(loads, compiled.asm["ptx"]))
-    return {"spilled_bytes": spilled_bytes(build.target, compiled), "wide": build.wide, "wide_loads": wide}
+        ptx = compiled.asm["ptx"]
+        wide = bool(re.search(loads, ptx))
+        shared = re.findall(r"shfl\.sync\.bfly\.b32\s+%\w+(?:\|%\w+)?,\s*(%\w+)", ptx)
+        shared_products = len({*shared} & {*re.findall(r"mul(?:\.ftz)?\.f32\s+(%\w+)", ptx)})
+    return {
+        "spilled_bytes": spilled_bytes(build.target, compiled),
+        "wide": build.wide,
+        "wide_loads": wide,
+        "shared_products": shared_products,
+    }
 
 
 ALL: dict[str, Build] = {}

@@ -139,7 +139,7 @@ def test_a_summary_that_names_no_fastest_says_how_to_measure_more(kbench: Kbench
     ended = kbench("show", write_results(folder / "unclear.csv", [each | {"gbps": 10} for each in rows]))
     assert ended.code == 0 and "kbench run CONFIG --append --sessions 2" in ended.out
     assert "0.91x?" in ended.out  # an unclear ratio is marked
-    suspect = [each | {"flags": "suspect", "reason": "too many bytes"} for each in rows]
+    suspect = [row | {"flags": "suspect", "reason": "too many bytes"} for row in rows]
     assert "too many bytes" in kbench("show", write_results(folder / "suspect.csv", suspect)).out
 
 
