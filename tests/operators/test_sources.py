@@ -35,7 +35,7 @@ def test_it_covers_the_cuda_sources_that_a_file_names_and_what_they_include() ->
                 files = files_of(operator, name)
                 assert {"cuda_source.py", "binding.cpp", "kernel.h", "device.cuh"} < files, (operator, name)
     assert {"softmax.cu", "ladder.cuh", "rows/registers.cuh"} < files_of("softmax", "cuda")
-    assert {"rmsnorm.cu", "rows/columns.cuh"} < files_of("rmsnorm", "cuda")
+    assert {"rmsnorm.cu", "rows/norms.cuh"} < files_of("rmsnorm", "cuda")
 
 
 def test_it_covers_no_code_that_a_provider_does_not_run() -> None:

@@ -1,6 +1,6 @@
 // Residual sum and RMS normalisation: h = x + residual and y = h / sqrt(mean(h^2) + eps) * weight, for each row of
 // matrices. The arithmetic is fp32: y is computed from h before it is rounded.
-#include "rows/columns.cuh"
+#include "rows/norms.cuh"
 
 namespace kbench {
 

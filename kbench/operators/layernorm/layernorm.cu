@@ -1,6 +1,6 @@
 // Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is
 // fp32.
-#include "rows/columns.cuh"
+#include "rows/norms.cuh"
 
 namespace kbench {
 

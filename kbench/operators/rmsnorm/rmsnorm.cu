@@ -1,5 +1,5 @@
 // RMS normalisation: y = x / sqrt(mean(x^2) + eps) * weight, for each row of a matrix. The arithmetic is fp32.
-#include "rows/columns.cuh"
+#include "rows/norms.cuh"
 
 namespace kbench {
 
