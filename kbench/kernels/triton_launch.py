@@ -44,6 +44,9 @@ also one of more than the second number of bytes if all of them are on the devic
 FEW_PROGRAMS = 64
 """Slices have 4 blocks instead of 8 if there would be fewer programs than this."""
 
+PROGRAMS_BEFORE_SHARING = 4
+"""Short rows share a program if each multiprocessor still has so many."""
+
 SHORTEST_ODD_ROW = 64
 """A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all edges."""
 
@@ -51,6 +54,11 @@ SHORTEST_ODD_ROW = 64
 def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()
+
+
+def whole_power(n: int) -> int:
+    """The largest power of two that is at most n; 1 if there is none."""
+    return 1 << (max(1, n).bit_length() - 1)
 
 
 class Processors(NamedTuple):
@@ -203,13 +211,21 @@ def span_of(lanes: int, slices: int) -> int:
     return 64 * math.ceil(lanes / slices / 64)
 
 
+def rows_together(x: Matrix, fewest_bytes: int) -> int:
+    """Rows that share a program until it has so many bytes. If rows are few, each has a program of its own: then the latency of
+    a row counts."""
+    row = power_of_two(x.lanes)
+    most = x.rows // (PROGRAMS_BEFORE_SHARING * x.processors.multiprocessors)
+    fewest = 2 // row  # Triton packs pairs of elements, and does not compile that for a block of one
+    return whole_power(min(x.processors.warp_size, fewest_bytes // (row * x.itemsize), max(fewest, most)))
+
+
 def whole_rows(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> Division:
-    """A program holds a row, with up to `accesses` accesses of each thread. Rows of less than `fewest_bytes` share a program
-    until it has that many."""
+    """A program holds a row, or several that share it, with up to `accesses` accesses of each thread."""
     a_warp = x.vector * x.processors.warp_size
     warps = min(512 // x.processors.warp_size, power_of_two(math.ceil(x.lanes / (a_warp * accesses))))
     block = min(power_of_two(x.lanes), a_warp * warps)
-    together = min(x.processors.warp_size, max(1, fewest_bytes // (power_of_two(x.lanes) * x.itemsize)))
+    together = rows_together(x, fewest_bytes)
     return Division(together, block, math.ceil(x.lanes / block), warps, 1, span_of(x.lanes, 1))
 
 

@@ -43,14 +43,14 @@ DEVICES = {
     "gfx942": Processors(64, 304, 304, packs=False, caps=False, shared_bytes=0, chains=False),
 }
 
-SHAPES = [(4096, 1), (1, 128), (4096, 781), (2**20, 1040), (64, 512), (4096, 4096), (4096, 8192), (2**20, 12446)]
+SHAPES = [(300, 1), (1, 128), (4096, 781), (2**20, 1040), (4096, 512), (4096, 4096), (4096, 8192), (2**20, 12446)]
 SHAPES += [(4096, 28672), (64, 65536), (4096, 65536), (4096, 50257), (1, 128256), (4096, 262144), (4096, 2**22)]
 """Rows of three blocks, in eighths, and that begin anywhere; slices of 8192 lanes and of more; rows that are read twice."""
 
 NORM_SHAPES = [
     (16384, 1), (65536, 64), (16384, 768), (65536, 1024), (16384, 2880), (16384, 4096), (16384, 4097), (16384, 5120),
     (8192, 3584), (8192, 7168), (8192, 8191), (8192, 8192), (16384, 11008), (4096, 16384), (64, 4096), (1, 16384),
-    (1024, 65536),
+    (1024, 65536), (396, 5120), (396, 7168),  # weights before the sums, as many rows as registers hold
 ]  # fmt: skip
 SHORT_OR_BETWEEN = (1, 64, 768, 2880, 3584, 7168)
 """Lengths of NORM_SHAPES that are compiled in 16 bits, beside weights of 16 bits: in float32 they have the forms of others."""

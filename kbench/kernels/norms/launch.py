@@ -22,6 +22,7 @@ from kbench.kernels.triton_launch import (
     processors_of,
     shared_words,
     span_of,
+    whole_power,
 )
 
 SHORT_BYTES = 1024
@@ -32,6 +33,9 @@ LONGEST_HELD = 16384
 
 LONGEST_RESIDENT = 8192
 """Elements of a row that one program holds beside the sums over its rows."""
+
+REGISTER_BYTES = 180 * 1024
+"""Of the registers of a multiprocessor, those that hold rows, in float32, and their weights on the way forward."""
 
 TILE = 4096
 """In the backward pass, shorter rows share a program until it has this many elements."""
@@ -133,7 +137,8 @@ def forward_way(shape: Shape, numbers: tuple[float, ...]) -> Launch:
             block //= 2
         pieces = math.ceil(N / block)
         fence = single and not shape.layernorm and not few
-        early = few or fence
+        held_bytes = N * (4 + (2 if shape.layernorm else 1) * shape.weight_bytes)
+        early = fence or few or processors.multiprocessors * (REGISTER_BYTES // held_bytes) >= M
     constants = {
         "ROWS": rows,
         "BLOCK": block,
@@ -362,11 +367,6 @@ def row_blocks(N: int) -> tuple[int, int]:
     if whole >= TILE and whole * 3 // 4 >= N:
         return whole // 4, 3
     return whole, 1
-
-
-def whole_power(n: int) -> int:
-    """The largest power of two that is at most n; 1 if there is none."""
-    return 1 << (max(1, n).bit_length() - 1)
 
 
 def registers(warps: int) -> int:

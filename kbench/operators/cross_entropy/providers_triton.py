@@ -27,6 +27,7 @@ from kbench.kernels.triton_launch import (
     power_of_two,
     rows_in_steps,
     rows_launch,
+    rows_together,
     sliced_rows,
     span_of,
     waiting_rows,
@@ -47,9 +48,12 @@ few. Otherwise a program has 256 threads, or 128 if rows begin anywhere."""
 FOUR_PIECES_BYTES = 2**16
 """In steps of 256 threads, a thread has 4 accesses for rows of up to so many bytes, and 2 for longer rows."""
 
-SPLIT_ROWS, PROGRAMS_A_PROCESSOR = 1.5, 8
-"""The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
-each."""
+SPLIT_ROWS = ((2**14, 0), (2**16, 0.7), (math.inf, 1.5))
+"""The forward pass splits rows of up to so many lanes if there are fewer rows than this on each multiprocessor. One program is
+faster with a short row: programs that share it wait for its words in memory."""
+
+PROGRAMS_A_PROCESSOR = 8
+"""It splits them until each multiprocessor has so many programs, of 128 threads each."""
 
 FEW_THREADS = 1024
 """With gradients, a row that one program holds has 4 accesses a thread if that takes at most so many threads of each
@@ -83,10 +87,10 @@ def divide_losses(x: Matrix, slices: int | None = None) -> Division:
     """How rows are divided in the forward pass, which holds no elements."""
     if slices is None:
         slices = 1
-        step = 2 * x.vector * 128
-        if x.lanes > step and x.rows < SPLIT_ROWS * x.processors.multiprocessors:
+        few_rows = x.processors.multiprocessors * next(rows for lanes, rows in SPLIT_ROWS if x.lanes <= lanes)
+        if x.rows < few_rows:
             most = math.ceil(PROGRAMS_A_PROCESSOR * x.processors.multiprocessors / x.rows)
-            slices = min(MOST_SLICES, most, math.ceil(x.lanes / step))
+            slices = min(MOST_SLICES, most, math.ceil(x.lanes / (2 * x.vector * 128)))
             slices = math.ceil(x.lanes / span_of(x.lanes, slices))
     if slices > 1:
         division = sliced_rows(x, 2, slices)
@@ -115,7 +119,7 @@ def gradients(dx: Tensor, d_loss: Tensor, logits: Tensor, labels: Tensor, saved:
     lanes = power_of_two(x.lanes)
     block = min(lanes, x.vector * x.processors.warp_size * warps)
     pieces = 2 if lanes > block else 1
-    together = min(x.processors.warp_size, max(1, 4096 // (lanes * x.itemsize)))
+    together = rows_together(x, 4096)
     slices = math.ceil(x.lanes / (block * pieces))
     constants = {
         "SMOOTH": smoothing != 0,
