@@ -6,7 +6,7 @@ Each function imports what it needs, so that a plug-in's `import kbench` stays c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.api.frames import ResultsSource
-    from kbench.api.in_process import Functions, InProcess
+    from kbench.api.in_process import Functions
     from kbench.api.views import ComparisonView, Pictures
-    from kbench.config.load import Config, ConfigOptions
+    from kbench.config.load import Config
+    from kbench.execute.executor import Executor
     from kbench.execute.existing_results import ResumeMode
 
 IN_A_FILE = "put the functions into a file, and name it in plugins"
@@ -64,14 +65,17 @@ def run(
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
     """
-    from kbench.config.load import ConfigOptions, load_config
-    from kbench.execute.prepare import RunOptions, prepare
+    from kbench.config.load import load_config
+    from kbench.execute.prepare import prepare, start_executor
     from kbench.execute.run import execute
 
     if continuing not in (None, "resume", "append"):
         raise UsageError(f"continuing: {unknown('value', continuing, ('resume', 'append'))}")
-    options = RunOptions(Path(out), devices, scheduler, spread, continuing)
-    choices = ConfigOptions(
+    functions = _by_name(providers)
+    if functions and isinstance(config, Mapping):
+        config = {"providers": list(functions), **config}
+    loaded = load_config(
+        config,
         sets=_several(sets),
         only=_several(only),
         profile=profile,
@@ -79,14 +83,15 @@ def run(
         shapes=None if shapes is None else Path(shapes),
         sessions=sessions,
     )
-    loaded, in_process = (
-        _in_this_process(config, providers, choices) if providers else (load_config(config, choices), None)
-    )
-    with prepare(loaded, options, terminal.note, in_process) as (executor, plan):
+    if functions:
+        loaded, executor = _in_this_process(loaded, functions)
+    else:
+        executor = start_executor(loaded, terminal.note, devices=devices, scheduler=scheduler, spread=spread)
+    with prepare(loaded, executor, terminal.note) as plan:
         several = plan.measure.sessions > 1 or continuing == "append"
-        if in_process and (devices or scheduler or several):
+        if functions and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
-        outcome = execute(executor, plan, options, terminal.note)
+        outcome = execute(executor, plan, Path(out) / f"{plan.path.stem}.csv", terminal.note, continuing=continuing)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)
@@ -174,22 +179,23 @@ def report(
     return write_report(files, out, baseline=old, where=where, title=title)
 
 
-def _in_this_process(
-    config: str | Path | Mapping[str, Any], functions: Functions, choices: ConfigOptions
-) -> tuple[Config, InProcess]:
-    """A config with further providers, and an executor that measures it in this process."""
-    from kbench.api.in_process import NOTEBOOK, InProcess, by_name
-    from kbench.config.load import load_config
+def _by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
+    if not functions:
+        return {}
+    from kbench.api.in_process import by_name
 
-    named = by_name(functions)
-    if isinstance(config, Mapping):
-        config = {"providers": list(named), **config}
-    loaded = load_config(config, choices)
-    if loaded.source:
-        raise UsageError(f"{config}: functions can be measured with a config only; {IN_A_FILE}")
-    loaded = replace(loaded, cli_plugins=(*loaded.cli_plugins, NOTEBOOK))
+    return by_name(functions)
+
+
+def _in_this_process(config: Config, functions: Mapping[str, Callable[..., Any]]) -> tuple[Config, Executor]:
+    """A config with these providers too, and an executor that measures it in this process."""
+    from kbench.api.in_process import NOTEBOOK, InProcess
+
+    if config.source:
+        raise UsageError(f"{config.path}: functions can be measured with a config only; {IN_A_FILE}")
     terminal.note("kbench: the functions are measured in this process: one that crashes or hangs ends it")
-    return loaded, InProcess(loaded.plugins, loaded.operator, named)
+    executor = InProcess(config.plugins, config.operator, functions)
+    return replace(config, cli_plugins=(*config.cli_plugins, NOTEBOOK)), executor
 
 
 def _words(words: str | Sequence[str]) -> list[str]:

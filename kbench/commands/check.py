@@ -52,20 +52,17 @@ def check(
     """
     from kbench import interrupts
     from kbench.commands.run_output import announce
-    from kbench.config.load import ConfigOptions, load_config
+    from kbench.config.load import load_config
     from kbench.config.plan import find_extremes
-    from kbench.execute.prepare import RunOptions, prepare
-    from kbench.execute.supervisor import WorkerSupervisor
+    from kbench.execute.prepare import prepare, start_worker
     from kbench.judging.answer import CheckAnswer, check_provider, exit_status
     from kbench.judging.checks import check_cases
     from kbench.judging.judge import command_again
-    from kbench.protocol import CatalogRequest
 
-    choices = ConfigOptions(sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    loaded = load_config(config, choices)
-    worker = WorkerSupervisor(CatalogRequest(loaded.plugins, loaded.source), terminal.note)
-    with interrupts.once(), prepare(loaded, RunOptions(), terminal.note, worker) as (executor, plan):
-        announce(plan, executor.places)
+    loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    worker = start_worker(loaded, terminal.note)
+    with interrupts.once(), prepare(loaded, worker, terminal.note) as plan:
+        announce(plan, ())
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]
         tasks = [task for task in all_tasks if task.case in cases]

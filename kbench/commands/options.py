@@ -184,7 +184,7 @@ def parse_duration(option: str, text: str) -> float:
 
 
 def parse_clock(text: str | None) -> str | None:
-    """The clock that `1500`, `1500MHz` or `base` mean, for RunOptions. Raises UsageError."""
+    """The clock that `1500`, `1500MHz` or `base` mean. Raises UsageError."""
     if text in (None, "base"):
         return text
     mhz = text.lower().removesuffix("mhz")

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -25,12 +25,6 @@ from kbench.commands.run_output import announce, draw, print_plan, print_results
 from kbench.errors import ExitStatus, UsageError
 from kbench.execute.spawning import start_ahead
 from kbench.text import terminal
-
-if TYPE_CHECKING:
-    from kbench.config.load import Config
-    from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.prepare import RunOptions
-    from kbench.protocol import Measure
 
 
 def run(
@@ -100,44 +94,31 @@ def run(
     """
     if config.suffix != ".py" and devices is None and scheduler is None:
         start_ahead(1)  # before the imports, which take half a second
-    from kbench.config.load import ConfigOptions, load_config, measure_settings
-    from kbench.execute.prepare import RunOptions
+    from kbench.config.load import load_config
+    from kbench.execute.environment_record import command_line
+    from kbench.execute.prepare import prepare, start_executor
+    from kbench.execute.run import execute
     from kbench.sources import is_problem
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
-    if spread and devices is None and scheduler is None:
-        raise UsageError("--spread has no effect without --devices or --scheduler")
-    continuing: ResumeMode | None = "append" if append else None
-    if resume:
-        continuing = "resume"
-    options = RunOptions(
-        out,
-        wait=wait,
-        devices=devices,
-        scheduler=scheduler,
-        spread=spread,
-        continuing=continuing,
-        lock_clocks=parse_clock(lock_clocks),
-    )
+    if lock_clocks is not None and scheduler is not None:
+        raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
+    clock = parse_clock(lock_clocks)
     try:
         if config.suffix == ".py" and not is_problem(config):
-            if not config.exists():
-                raise UsageError(f"{config}: no such file")
             of_plans = {
                 "--only": only, "--profile": profile, "--plugin": plugin, "--shapes": shapes, "--resume": resume,
                 "--append": append, "--devices": devices, "--scheduler": scheduler, "--spread": spread, "--no-wait": not wait,
                 "--lock-clocks": lock_clocks, "--dry-run": dry_run,
             }  # fmt: skip
-            if refused := [name for name, value in of_plans.items() if value]:
-                reason = "cannot be used with a script, which says what it measures as it runs; leave it out"
-                raise UsageError(f"{config}: {', '.join(refused)} {reason}")
-            settings = measure_settings(sets or (), sessions)
-            return _measure_script(config, arguments or (), out, settings, plots=plots)
+            refused = [name for name, value in of_plans.items() if value]
+            return _measure_script(config, arguments or (), out, sets or (), sessions, refused, plots=plots)
         if arguments:
             message = f"{config}: only a script takes arguments, but got {shlex.join(arguments)}"
             raise UsageError(f"{message}; if these are values of an option, repeat it: --set N=64,128 --set M=32")
-        choices = ConfigOptions(
+        loaded = load_config(
+            config,
             sets=sets or (),
             only=only or (),
             profile=profile,
@@ -145,17 +126,53 @@ def run(
             shapes=shapes,
             sessions=sessions,
         )
-        return _measure(load_config(config, choices), options, dry_run=dry_run, plots=plots)
+        executor = start_executor(loaded, terminal.note, devices=devices, scheduler=scheduler, spread=spread)
+        with prepare(loaded, executor, terminal.note) as plan:
+            announce(plan, executor.places)
+            if dry_run:
+                print_plan(plan, executor.places, spread=spread)
+                return ExitStatus.OK
+            result = execute(
+                executor,
+                plan,
+                out / f"{plan.path.stem}.csv",
+                terminal.note,
+                continuing="append" if append else "resume" if resume else None,
+                wait=wait,
+                lock_clocks=clock,
+            )
+        print_results(result)
+        if result.interrupted:
+            words = [word for word in command_line() if word not in ("--append", "--resume")]
+            terminal.note(f"continue with: {shlex.join([*words, '--resume'])}")
+        elif plots:
+            draw(result)
+        return result.exit_status
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
 
 
-def _measure_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure, *, plots: bool) -> int:
-    """Measure a script while it runs. Each of its plots has results of its own."""
+def _measure_script(
+    script: Path,
+    arguments: Sequence[str],
+    out: Path,
+    sets: Sequence[str],
+    sessions: int | None,
+    refused: Sequence[str],
+    *,
+    plots: bool,
+) -> int:
+    """Measure a script while it runs. Each of its plots has results of its own. Raises UsageError for `refused` options."""
+    from kbench.config.load import measure_settings
     from kbench.execute.program import run_script
 
-    done = run_script(script, arguments, out, settings, terminal.note)
+    if not script.exists():
+        raise UsageError(f"{script}: no such file")
+    if refused:
+        reason = "cannot be used with a script, which says what it measures as it runs; leave it out"
+        raise UsageError(f"{script}: {', '.join(refused)} {reason}")
+    done = run_script(script, arguments, out, measure_settings(sets, sessions), terminal.note)
     if done.fault and not done.interrupted:
         terminal.warn(f"{done.fault.where}: {done.fault.message}; what it had measured until then is kept")
     for result in done.results:
@@ -166,23 +183,3 @@ def _measure_script(script: Path, arguments: Sequence[str], out: Path, settings:
         raise KeyboardInterrupt
     failed = ExitStatus.FAILED if done.fault or done.code else ExitStatus.OK
     return max([failed, *(result.exit_status for result in done.results)]) if done.results else ExitStatus.NOTHING
-
-
-def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
-    from kbench.execute.environment_record import command_line
-    from kbench.execute.prepare import prepare
-    from kbench.execute.run import execute
-
-    with prepare(config, options, terminal.note) as (executor, plan):
-        announce(plan, executor.places)
-        if dry_run:
-            print_plan(plan, executor.places, spread=options.spread)
-            return ExitStatus.OK
-        result = execute(executor, plan, options, terminal.note)
-    print_results(result)
-    if result.interrupted:
-        words = [word for word in command_line() if word not in ("--append", "--resume")]
-        terminal.note(f"continue with: {shlex.join([*words, '--resume'])}")
-    elif plots:
-        draw(result)
-    return result.exit_status

@@ -161,54 +161,56 @@ class Config:
                 resolver.report(node.where, message)
 
 
-@dataclass(frozen=True)
-class ConfigOptions:
-    """What the command line changes in a config: options of `kbench run`, which says what they are.
-
-    sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
-              also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file
-    plugins   files; their providers of the config's operator are measured too
-    """
-
-    sets: Sequence[str] = ()
-    only: Sequence[str] = ()
-    profile: str | None = None
-    plugins: Sequence[str] = ()
-    shapes: Path | None = None
-    sessions: int | None = None
-
-
-def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) -> Config:
+def load_config(
+    source: str | Path | Mapping[str, Any],
+    *,
+    sets: Sequence[str] = (),
+    only: Sequence[str] = (),
+    profile: str | None = None,
+    plugins: Sequence[str] = (),
+    shapes: Path | None = None,
+    sessions: int | None = None,
+) -> Config:
     """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
     A problem of another benchmark is also a config, whose content only a worker knows. A mapping has the content of a config
-    file. Its results are named after its operator, and its plug-ins are relative to the working directory. Raises ConfigError.
+    file. Its results are named after its operator, and its plug-ins are relative to the working directory.
+
+    The options are those of `kbench run`. The key of `sets` is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
+    also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file. Raises ConfigError.
     """
+    changes, issues = _changes(sets, sessions)
+    problem = ""
     if isinstance(source, Mapping):
         path, text, document = _written_out(source)
     elif str(source) not in builtin.config_names() and is_problem(Path(source)):
-        return _problem_config(Path(source), options)
+        path, text, problem = Path(source), "", str(Path(source).absolute())
+        document = Node({}, SourceLocation(str(path)), SourceLocation(str(path)))
     else:
         path = builtin.find_config(Path(source))
         text = read_text(path)
         document = parse(text, str(path))
-    profile, shapes = options.profile, options.shapes
-    changes, mistakes = _changes(options.sets, options.sessions)
-    issues = check(document) + mistakes
     profiles = document.section("profiles")
-    if profile not in (None, "none", *profiles):
-        where = SourceLocation(f"--profile {profile}")
-        issues.append(ConfigIssue(where, unknown("profile", profile, [*profiles, "none"])))
+    if problem:
+        if refused := [name for name, value in {"--profile": profile, "--shapes": shapes}.items() if value]:
+            message = f"{', '.join(refused)} cannot be used with a benchmark problem; leave it out"
+            issues.append(ConfigIssue(document.where, message))
+    else:
+        issues += check(document)
+        if profile not in (None, "none", *profiles):
+            where = SourceLocation(f"--profile {profile}")
+            issues.append(ConfigIssue(where, unknown("profile", profile, [*profiles, "none"])))
     listed = document.entries["plugins"].value if "plugins" in document.entries else []
     files = []
     for node in listed if isinstance(listed, list) else ():
         if isinstance(node.value, str):
             files.append((node.where, path.parent / node.value))
-    files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in options.plugins]
-    issues += [ConfigIssue(where, why) for where, file in files if (why := plugin_fault(file))]
+    files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
+    fault_of = _solution_fault if problem else plugin_fault
+    issues += [ConfigIssue(where, why) for where, file in files if (why := fault_of(file))]
     points = None
     try:
-        points = None if shapes is None else read_shapes(shapes)
+        points = None if shapes is None or problem else read_shapes(shapes)
     except ConfigError as error:
         issues += error.issues
     if issues:
@@ -216,25 +218,8 @@ def load_config(source: str | Path | Mapping[str, Any], options: ConfigOptions) 
     places: dict[str, SourceLocation] = {}
     for where, file in files:
         places.setdefault(str(file.resolve()), where)
-    cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in options.plugins)
-    return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(options.only), points)
-
-
-def _problem_config(path: Path, options: ConfigOptions) -> Config:
-    """The config of a problem of another benchmark, whose plug-ins are further solutions."""
-    where = SourceLocation(str(path))
-    changes, issues = _changes(options.sets, options.sessions)
-    if refused := [name for name, value in {"--profile": options.profile, "--shapes": options.shapes}.items() if value]:
-        message = f"{', '.join(refused)} cannot be used with a benchmark problem; leave it out"
-        issues.append(ConfigIssue(where, message))
-    places = {str(Path(plugin).resolve()): SourceLocation(f"--plugin {plugin}") for plugin in options.plugins}
-    for file, place in places.items():
-        if not Path(file).is_file():
-            issues.append(ConfigIssue(place, "no such file; name a solution of the problem"))
-    if issues:
-        raise ConfigError(issues)
-    nothing = Node({}, where, where)
-    return Config(path, "", nothing, places, (), None, tuple(changes), tuple(options.only), source=str(path.absolute()))
+    cli_plugins = () if problem else tuple(str(Path(plugin).resolve()) for plugin in plugins)
+    return Config(path, text, document, places, cli_plugins, profile, tuple(changes), tuple(only), points, problem)
 
 
 def _written_out(content: Mapping[str, Any]) -> tuple[Path, str, Node]:
@@ -296,6 +281,10 @@ def plugin_fault(path: Path) -> str:
     if not path.is_file():
         return f"no such file: {path}; name a Python file"
     return "" if path.suffix == ".py" else f"{path} is not a Python file; its name must end in .py"
+
+
+def _solution_fault(path: Path) -> str:
+    return "" if path.is_file() else "no such file; name a solution of the problem"
 
 
 def check_plugins(catalog: Catalog, places: Mapping[str, SourceLocation]) -> None:

@@ -14,9 +14,8 @@ from kbench.errors import ExitStatus, Note, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
-from kbench.execute.existing_results import StartingPoint, read_existing
+from kbench.execute.existing_results import ResumeMode, StartingPoint, read_existing
 from kbench.execute.lock import device_lock, hold, results_lock
-from kbench.execute.prepare import RunOptions
 from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Row
 
@@ -48,34 +47,44 @@ class RunResult:
         return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
-def execute(executor: Executor, plan: Plan, options: RunOptions, note: Note) -> RunResult:
+def execute(
+    executor: Executor,
+    plan: Plan,
+    path: Path,
+    note: Note,
+    *,
+    continuing: ResumeMode | None = None,
+    wait: bool = True,
+    lock_clocks: str | None = None,
+) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
+    Without `continuing`, a new file begins. `lock_clocks` is `base` or a number of MHz.
+
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
-    when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off,
+    when results cannot be written or continued, Busy when another run uses a device and `wait` is off,
     UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
-    path = options.out / f"{options.name or plan.path.stem}.csv"
     check_writable(path)
-    if options.continuing == "append" and not path.exists():
+    if continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
-    with _locked(executor, path, options, note):
+    with _locked(executor, path, note, wait=wait):
         start = StartingPoint(path, plan, plan.tasks)
-        if options.continuing and path.exists():
-            start = read_existing(path, plan, options.continuing, executor.scope)
+        if continuing and path.exists():
+            start = read_existing(path, plan, continuing, executor.scope)
         for line in start.notes:
             note(line)
-        with locked_clocks(options.lock_clocks if start.remaining else None, executor.devices, note) as locked:
+        with locked_clocks(lock_clocks if start.remaining else None, executor.devices, note) as locked:
             return _measure(executor, start, note, locked)
 
 
 @contextmanager
-def _locked(executor: Executor, path: Path, options: RunOptions, note: Note) -> Iterator[None]:
+def _locked(executor: Executor, path: Path, note: Note, *, wait: bool) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
     locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
     with ExitStack() as locks_held:
         for lock in sorted(locks):  # always in this order, so that two runs never wait for each other
-            locks_held.enter_context(hold(lock, locks[lock], wait=options.wait, note=note))
+            locks_held.enter_context(hold(lock, locks[lock], wait=wait, note=note))
         yield
 
 

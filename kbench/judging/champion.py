@@ -34,8 +34,8 @@ from statistics import fmean
 from kbench.analysis import analyse
 from kbench.analysis.pairwise import uncertainty
 from kbench.errors import Note
+from kbench.execute.existing_results import ResumeMode
 from kbench.execute.lock import hold, results_lock
-from kbench.execute.prepare import RunOptions
 from kbench.execute.run import RunResult
 from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.results.row import Row
@@ -93,7 +93,7 @@ def confirmed(screen: Sequence[float], confirmation: Sequence[float], alpha: flo
     return Decision.GO_ON if reachable and so_far > GIVE_UP else Decision.NOT_BETTER
 
 
-Run = Callable[[RunOptions], RunResult]
+Run = Callable[[Path, ResumeMode | None], RunResult]
 
 NAME = re.compile(r"([0-9]{4,})-(screen|confirm)\.csv")
 
@@ -115,8 +115,7 @@ class Stage:
     def measure(self) -> bool:
         """Add a session. Returns False if the candidate has failed or cannot be trusted in a case, or if no case has a time of
         both that counts. Raises KeyboardInterrupt after Ctrl-C."""
-        options = RunOptions(self.csv.parent, name=self.csv.stem, continuing="append" if self.rows else None)
-        result = self.run(options)
+        result = self.run(self.csv, "append" if self.rows else None)
         self.rows = result.rows
         if result.interrupted:
             raise KeyboardInterrupt

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from kbench import interrupts
 from kbench.analysis import analyse
-from kbench.config.load import Config, ConfigOptions, load_config
+from kbench.config.load import Config, load_config
 from kbench.config.plan import Plan, spread_cases
 from kbench.errors import ExitStatus, Note, SourceLocation, UsageError
 from kbench.execute import progress
-from kbench.execute.prepare import RunOptions, make_plan, prepare
+from kbench.execute.existing_results import ResumeMode
+from kbench.execute.prepare import make_plan, prepare, start_worker
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, check_provider, exit_status, judge_provider
@@ -64,7 +65,7 @@ class JudgeOptions:
 def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
-    trusted = load_config(Path(options.against), ConfigOptions(options.sets, profile=options.profile)).plugins
+    trusted = load_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
     with (
         TwoWorkers(config.plugins, trusted, config.source, note) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
@@ -96,7 +97,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
             timed, contest = contend(runs, correct[0], entrants.champion, options.ledger, note)
         elif correct and entrants.baselines:
             note(f"timing {plural(len(cases), 'case')} of the config")
-            timed = _time(chosen, cases, note, RunOptions(options.out or Path(scratch)), workers.timing)
+            path = (options.out or Path(scratch)) / f"{plan.path.stem}.csv"
+            timed = _time(chosen, cases, note, path, worker=workers.timing)
             for earlier in timed.moved:
                 note(f"the earlier results were moved to {earlier}")
         if timed.rows and not timed.interrupted and workers.apart:
@@ -155,8 +157,8 @@ def _load(file: Path, options: JudgeOptions, seed: int) -> Config:
     files = [file, *filter(None, [options.champion])]
     # a ledger adds sessions
     sets = [f"seed={seed}", *options.sets, *(["sessions=1"] if options.champion else [])]
-    choices = ConfigOptions(sets, profile=options.profile, plugins=[str(path) for path in files])
-    config = load_config(Path(options.against), choices)
+    plugins = [str(path) for path in files]
+    config = load_config(Path(options.against), sets=sets, profile=options.profile, plugins=plugins)
     # the user wrote no --plugin
     places = {str(path.resolve()): SourceLocation(str(path)) for path in files}
     return replace(config, places={**config.places, **places})
@@ -260,10 +262,17 @@ def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[
 
 
 def _time(
-    config: Config, cases: tuple[Case, ...], note: Note, options: RunOptions, worker: WorkerSupervisor | None = None
+    config: Config,
+    cases: tuple[Case, ...],
+    note: Note,
+    path: Path,
+    continuing: ResumeMode | None = None,
+    worker: WorkerSupervisor | None = None,
 ) -> RunResult:
     """Measure these cases of a config as `kbench run` does, in a worker that has begun to start if there is one. The order of
     the configurations is drawn anew each time: what comes first may get better memory."""
-    with prepare(config, options, note, worker, tried=True) as (executor, plan):
+    executor = worker or start_worker(config, note)
+    with prepare(config, executor, note, tried=True) as plan:
         configurations = random.SystemRandom().sample(plan.configurations, len(plan.configurations))
-        return execute(executor, replace(plan, configurations=tuple(configurations), cases=cases), options, note)
+        shuffled = replace(plan, configurations=tuple(configurations), cases=cases)
+        return execute(executor, shuffled, path, note, continuing=continuing)

@@ -71,7 +71,7 @@ profiles:
 def load(text: str | bytes, **options: Any) -> Config:
     path = Path("x.yaml")
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return configs.load_config(path, configs.ConfigOptions(**options))
+    return configs.load_config(path, **options)
 
 
 def resolve(text: str | bytes, failures: tuple[Fault, ...] = (), **options: Any) -> Plan:

@@ -9,7 +9,7 @@ import pytest
 from making import machine_info
 from sample_configs import CONFIGS
 
-from kbench.config.load import ConfigOptions, load_config
+from kbench.config.load import load_config
 from kbench.contract import registry
 from kbench.contract.origin import shipped
 from kbench.measure.catalog import describe_operator
@@ -29,8 +29,8 @@ def catalog() -> Catalog:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_built_in_config_resolves_with_each_profile(path: Path, catalog: Catalog) -> None:
-    for profile in ("none", *load_config(path, ConfigOptions()).document.section("profiles")):
-        sweep = load_config(path, ConfigOptions(profile=profile)).resolve(catalog)
+    for profile in ("none", *load_config(path).document.section("profiles")):
+        sweep = load_config(path, profile=profile).resolve(catalog)
         assert sweep.cases and sweep.baseline
         assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":

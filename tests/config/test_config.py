@@ -43,5 +43,5 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     for file in (folder / "a.py", Path("b.py")):
         file.touch()
     (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
-    config = configs.load_config(folder / "x.yaml", configs.ConfigOptions(plugins=["b.py", "sub/a.py"]))
+    config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
     assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))

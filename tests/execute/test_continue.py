@@ -50,7 +50,7 @@ CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), MAC
 def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return load.load_config(path, load.ConfigOptions([f"{k}={v}" for k, v in sets.items()])).resolve(CATALOG)
+    return load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG)
 
 
 def rows_of(plan: Plan) -> list[list[Row]]:
