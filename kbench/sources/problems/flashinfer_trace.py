@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from kbench.contract.operator import Operator
 from kbench.contract.origin import registering_for
 from kbench.contract.provider import ACCELERATORS
 from kbench.contract.sizes import evaluate
-from kbench.contract.tensor import Draw, Tensor
+from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
 from kbench.sources import SourceFault, definition_files
 from kbench.sources.problems.foreign_code import SolutionModules, function_of, run_text
-from kbench.sources.problems.inputs import DrawnTogether, filled
+from kbench.sources.problems.inputs import DrawnTogether, drawn
 from kbench.sources.problems.reference import (
     REFERENCE,
     Call,
@@ -162,15 +162,16 @@ class Problem:
         word, smallest = min(self.workloads.items(), key=lambda item: sum(item[1].axes.values()))
         point = smallest.point(definition)
         case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
-        exact = allows_float64(self._call, inputs.values(), case, light=True)
+        make = partial(self._made, tuple(inputs))
+        exact = allows_float64(self._call, inputs.values(), make, case, light=True)
         tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
-        has_choice = self._stored or self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
-        scalars = (*(definition.variable_axes if self._stored else ()), *definition.scalars)
+        has_choice = self._files or self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
+        scalars = (*(definition.variable_axes if self._files else ()), *definition.scalars)
         operator = problem_operator(
             name,
             self._call,
             function,
-            axes=() if self._stored else definition.variable_axes,
+            axes=() if self._files else definition.variable_axes,
             inputs=inputs,
             outputs=outputs,
             scalars={scalar: point[scalar] for scalar in scalars},
@@ -187,11 +188,11 @@ class Problem:
         operator.provider(REFERENCE, sources=[self.file])(standing_for(as_written, function))
         return operator
 
-    @property
-    def _stored(self) -> bool:
-        """Whether a workload takes inputs from a file. They may be right for its sizes only: indices below one of them."""
-        sources = (source for workload in self.workloads.values() for source in workload.inputs.values())
-        return any(isinstance(source, StoredInput) for source in sources)
+    @cached_property
+    def _files(self) -> dict[StoredInput, Path]:
+        """The files from which workloads take inputs. They may be right for its sizes only: indices below one of them."""
+        sources = {source for workload in self.workloads.values() for source in workload.inputs.values()}
+        return {source: _find(source, self.file) for source in sources if isinstance(source, StoredInput)}
 
     @property
     def _sources_differ(self) -> bool:
@@ -206,42 +207,40 @@ class Problem:
         return str(case.axes.get(WORKLOAD, next(iter(self.workloads))))
 
     def _inputs(self) -> dict[str, Tensor]:
-        """The tensors that the definition takes, filled as its workloads say."""
+        """The tensors that the definition takes. Those that are not random in every workload are filled together."""
         _, custom = self._code
-        together = DrawnTogether(self._custom)
-        inputs = {}
-        for position, (name, tensor) in enumerate(self.definition.tensors.items()):
-            sources = [workload.inputs[name] for workload in self.workloads.values()]
-            if not all(isinstance(source, RandomInput) for source in sources):
-                fill = self._fill(name, tensor, together.fill(position))
-                tensor = Tensor(*tensor.sizes, dtype=tensor.dtype, fill=standing_for(fill, custom) if custom else fill)
-            inputs[name] = tensor
+        inputs, workloads = dict(self.definition.tensors), self.workloads.values()
+        names = [name for name in inputs if not all(isinstance(each.inputs[name], RandomInput) for each in workloads)]
+        together = DrawnTogether(partial(self._made, names))
+        for position, name in enumerate(names):
+            fill = together.fill(position)
+            fill = standing_for(fill, custom) if custom else fill
+            inputs[name] = Tensor(*inputs[name].sizes, dtype=inputs[name].dtype, fill=fill)
         return inputs
 
-    def _fill(
-        self, name: str, tensor: Tensor, take_custom: Callable[[Case, Draw], torch.Tensor]
-    ) -> Callable[[Case, Draw], torch.Tensor]:
-        """The fill of a tensor that is not random in every workload."""
-        sources = {word: workload.inputs[name] for word, workload in self.workloads.items()}
-        files = {source: _find(source, self.file) for source in sources.values() if isinstance(source, StoredInput)}
-
-        def fill(case: Case, draw: Draw) -> torch.Tensor:
-            match source := sources[self._word(case)]:
+    def _made(self, names: Collection[str], case: Case, device: torch.device) -> list[torch.Tensor]:
+        """Inputs of a case, from where its workload takes them."""
+        sources = self.workloads[self._word(case)].inputs
+        from_code = any(isinstance(sources[name], CustomInput) for name in names)
+        custom = self._custom(case, device) if from_code else {}
+        tensors = []
+        for name in names:
+            tensor = self.definition.tensors[name]
+            match source := sources[name]:
                 case CustomInput():
-                    return take_custom(case, draw)
+                    tensors.append(custom.get(name, torch.empty(0)))
                 case StoredInput():
-                    stored = read_tensor(files[source], source.tensor_key)
+                    stored = read_tensor(self._files[source], source.tensor_key)
                     if stored.shape != tensor.shape_in(case):
                         sizes = f"{tuple(stored.shape)}, not {tensor.shape_in(case)}"
-                        raise ValueError(f"{files[source].name} has {source.tensor_key} with the sizes {sizes}")
-                    return stored.to(draw.uniform(0, 1, 0).device)
+                        raise ValueError(f"{self._files[source].name} has {source.tensor_key} with the sizes {sizes}")
+                    tensors.append(stored.to(device))
                 case _:
-                    return filled(tensor, case, draw)
+                    tensors.append(drawn(tensor, case, device))
+        return tensors
 
-        return fill
-
-    def _custom(self, case: Case, device: torch.device) -> list[torch.Tensor]:
-        """The inputs that the problem's function makes; an empty tensor for those that it does not make."""
+    def _custom(self, case: Case, device: torch.device) -> Mapping[str, torch.Tensor]:
+        """The inputs that the problem's function makes."""
         definition, (_, custom) = self.definition, self._code
         assert custom is not None
         axes = {name: evaluate(size, case.axes) for name, size in definition.sizes.items()}
@@ -249,7 +248,7 @@ class Problem:
         if not isinstance(tensors, Mapping):
             problem = f"{definition.custom_inputs_entrypoint} returned {type(tensors).__name__}"
             raise TypeError(f"{problem}; it must return a dict of tensors")
-        return [tensors.get(name, torch.empty(0)) for name in definition.tensors]
+        return tensors
 
 
 def _tolerance(workload: Workload) -> OwnTolerance:

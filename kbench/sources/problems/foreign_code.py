@@ -6,7 +6,11 @@ import builtins
 import itertools
 import linecache
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,64 +73,51 @@ def fault_of(error: BaseException, file: str, subject: str) -> SourceFault:
     return SourceFault(file if in_library(where) else where, text)
 
 
-class SolutionModules:
-    """The modules of one solution. Another solution may have files of the same names, so nobody else can import them: the code
-    of the solution has an `__import__` of its own, also for imports inside of functions."""
+class SolutionModules(MetaPathFinder, Loader):
+    """The modules of one solution, in a package of their own: another solution may have files of the same names. The code of
+    the solution has an `__import__` that looks there first, also for imports inside of functions."""
 
     def __init__(self, file: Path, sources: Mapping[str, str]) -> None:
         self._file, self._sources = file, sources
-        self._modules: dict[str, ModuleType] = {}
+        package = new_module(str(file))
+        package.__path__ = []
+        self._package = package.__name__
+        sys.meta_path.insert(0, self)
 
     def function(self, path: str, name: str) -> Callable[..., Any]:
         """A function of one of the files. Raises SourceFault."""
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
-            return function_of(self._module(path), name, f"{self._file}, {path}")
+            return function_of(import_module(f"{self._package}.{module}"), name, f"{self._file}, {path}")
         except SourceFault as fault:  # without the lines that import the file: the fault names its own
             raise fault.with_traceback(None) from None
 
-    def _module(self, path: str) -> ModuleType:
-        if path not in self._modules:
-            where = f"{self._file}, {path}"
-            module = self._modules[path] = new_module(where)
-            folder = path.rpartition("/")[0].replace("/", ".")
-            names = {"__import__": self._import}
-            vars(module).update(__package__=folder, __builtins__={**vars(builtins), **names})
-            try:
-                run_text(self._sources[path], where, module)
-            except BaseException:
-                del self._modules[path]
-                raise
-        return self._modules[path]
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        package, _, name = fullname.partition(".")
+        if package != self._package:
+            return None
+        if file := self._path(name):
+            return spec_from_loader(fullname, self, origin=file, is_package=file.endswith("/__init__.py"))
+        folder = f"{name.replace('.', '/')}/"
+        is_folder = any(path.startswith(folder) for path in self._sources)
+        return ModuleSpec(fullname, None, is_package=True) if is_folder else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ and module.__spec__.origin
+        path = module.__spec__.origin
+        module.__file__ = f"{self._file}, {path}"
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        run_text(self._sources[path], module.__file__, module)
 
     def _path(self, name: str) -> str | None:
         """The file of a module or of a package."""
         stem = name.replace(".", "/")
         return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in self._sources), None)
 
-    def _import(
-        self,
-        name: str,
-        globals: Mapping[str, Any] | None = None,
-        locals: Mapping[str, Any] | None = None,
-        fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> Any:
-        """As `builtins.__import__`: the module of the first part of the name, or of all of it if names are taken from it."""
-        if level:
-            folders = (globals or {}).get("__package__", "").split(".")
-            name = ".".join(filter(None, (*folders[: len(folders) - level + 1], name)))
-        parts = name.split(".")
-        if not self._path(name):
-            return builtins.__import__(name, globals, locals, fromlist or (), 0)
-        modules: list[ModuleType] = []
-        for count in range(1, len(parts) + 1):
-            path = self._path(".".join(parts[:count]))
-            module = self._module(path) if path else ModuleType(parts[count - 1])
-            if modules:
-                setattr(modules[-1], parts[count - 1], module)
-            modules.append(module)
-        for attribute in fromlist or ():
-            path = self._path(f"{name}.{attribute}")
-            if path and not hasattr(modules[-1], attribute):
-                setattr(modules[-1], attribute, self._module(path))
-        return modules[-1] if fromlist else modules[0]
+    def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if level or not self._path(name):
+            return builtins.__import__(name, globals, locals, fromlist, level)
+        if fromlist:
+            return builtins.__import__(f"{self._package}.{name}", globals, locals, fromlist)
+        import_module(f"{self._package}.{name}")
+        return sys.modules[f"{self._package}.{name.partition('.')[0]}"]

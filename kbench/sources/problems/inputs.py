@@ -1,8 +1,8 @@
-"""Inputs that a problem's own function makes, and random ones on the host."""
+"""Inputs that a problem makes: those of a case together, from torch's own generators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,32 +51,12 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-class _HostDraw:
-    """Draws values on the host, to try a problem before there is a device. A `Draw`."""
-
-    def normal(self, *shape: int, dtype: str | None = None) -> Tensor:
-        return torch.randn(shape).to(getattr(torch, dtype or "float32"))
-
-    def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Tensor:
-        return torch.empty(shape).uniform_(low, high).to(getattr(torch, dtype or "float32"))
-
-    def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Tensor:
-        return torch.randint(low, high, shape).to(getattr(torch, dtype))
-
-
-def filled(tensor: Declared, case: Case, draw: Draw) -> Tensor:
-    """A tensor of a case, filled as it declares. Its dtype must be declared; whole numbers have constant bounds."""
-    dtype = tensor.dtype_in(case)
-    match tensor.fill_for(dtype):
-        case fill if callable(fill):
-            return fill(case, draw)
-        case Integers(below, low=low):
-            return draw.integers(int(low), int(below), *tensor.shape_in(case), dtype=dtype)
-        case _:
-            return draw.normal(*tensor.shape_in(case), dtype=dtype)
-
-
-def draw_on_host(tensors: Iterable[Declared], case: Case) -> list[Tensor]:
-    """Inputs of a case on the host."""
-    draw = _HostDraw()
-    return [filled(tensor, case, draw) for tensor in tensors]
+def drawn(tensor: Declared, case: Case, device: torch.device) -> Tensor:
+    """Random values for a tensor of a case, from torch's own generators. Whole numbers have constant bounds."""
+    dtype, shape = tensor.dtype_in(case), tensor.shape_in(case)
+    fill = tensor.fill_for(dtype)
+    if isinstance(fill, Integers):
+        values = torch.randint(int(fill.low), int(fill.below), shape, device=device)
+    else:
+        values = torch.randn(shape, device=device)
+    return values.to(getattr(torch, dtype))

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -205,15 +205,16 @@ def _exact_model(problem: Problem, dtype: str, device: torch.device) -> nn.Modul
 def _operator(problem: Problem) -> Operator:
     arguments, returned = problem.traced
     tensors = {name: x for name, x in arguments.items() if isinstance(x, Tensor)}
-    inputs_of = DrawnTogether(lambda case, device: _inputs(problem, case, device))
+    make = partial(_inputs, problem)
+    together = DrawnTogether(make)
     inputs = {
-        name: Declared(*x.shape, dtype=_own_dtype(x), fill=inputs_of.fill(number))
+        name: Declared(*x.shape, dtype=_own_dtype(x), fill=together.fill(number))
         for number, (name, x) in enumerate(tensors.items())
     }
     names = ["output"] if len(returned) == 1 else [f"output_{number}" for number in range(len(returned))]
     outputs = {name: Declared(*x.shape, dtype=_own_dtype(x)) for name, x in zip(names, returned, strict=True)}
     name = own_name(problem.file.stem)
-    exact = allows_float64(problem.code, inputs.values(), Case(name, {}, "float32"))
+    exact = allows_float64(problem.code, inputs.values(), make, Case(name, {}, "float32"))
     return problem_operator(
         name,
         problem.code,

@@ -23,7 +23,7 @@ from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
 from kbench.contract.tensor import total_bytes
 from kbench.results.case import Case, Value
-from kbench.sources.problems.inputs import draw_on_host
+from kbench.sources.problems.inputs import Make, seeded
 
 REFERENCE = "reference"
 """The provider that runs the problem's own code."""
@@ -81,15 +81,15 @@ Call = Callable[[Sequence[Tensor], Mapping[str, Value]], Any]
 """Calls the code of a problem with the tensors of a case, and with its scalars by name."""
 
 
-def allows_float64(code: Code, inputs: Collection[Declared], case: Case, *, light: bool = False) -> bool:
+def allows_float64(code: Code, inputs: Collection[Declared], make: Make, case: Case, *, light: bool = False) -> bool:
     """Whether the code computes in float64. It is called with tensors that have no memory (torch's device `meta`). Code that
-    looks at values cannot be called so; then it is called with values on the host. `light` code with small inputs is called
-    with values first: the first call without memory imports torch's compiler, which takes seconds."""
-    with_values = light and total_bytes(inputs, case) <= LIGHT_BYTES
+    looks at values cannot be called so; then it is called with values on the host, which `make` makes. `light` code with small
+    inputs is called with values first: the first call without memory imports torch's compiler, which takes seconds."""
+    with_values, host = light and total_bytes(inputs, case) <= LIGHT_BYTES, torch.device("cpu")
     for on_host in (with_values, not with_values):
         try:
-            with torch.no_grad():
-                tensors = draw_on_host(inputs, case) if on_host else _without_memory(inputs, case)
+            with torch.no_grad(), seeded(0, host):
+                tensors = make(case, host) if on_host else _without_memory(inputs, case)
                 tensors = [x.double() if x.is_floating_point() else x for x in tensors]
                 call = code(case.dtype, tensors[0].device, exact=True)
                 with in_float64():
