@@ -23,7 +23,6 @@ of some size is at most as likely as a loss of this size. Both run in the same p
 
 from __future__ import annotations
 
-import enum
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -53,22 +52,14 @@ GIVE_UP = 0.05
 """A candidate whose evidence has fallen below this has lost."""
 
 
-class Decision(enum.StrEnum):
-    """What follows from the sessions so far."""
-
-    GO_ON = "go-on"
-    BETTER = "better"
-    NOT_BETTER = "not-better"
-
-
 def level(number: int) -> float:
     """The alpha of a confirmation, by its number in the ledger, from 1."""
     return ERROR_RATE * 6 / (math.pi * number) ** 2
 
 
-def screened(gains: Sequence[float]) -> Decision:
+def worthwhile(gains: Sequence[float]) -> bool:
     """Whether to go on, after each session of the screen."""
-    return Decision.GO_ON if fmean(gains) >= LEAST_GAIN else Decision.NOT_BETTER
+    return fmean(gains) >= LEAST_GAIN
 
 
 def evidence(screen: Sequence[float], confirmation: Sequence[float]) -> float:
@@ -84,13 +75,13 @@ def evidence(screen: Sequence[float], confirmation: Sequence[float]) -> float:
     return product
 
 
-def confirmed(screen: Sequence[float], confirmation: Sequence[float], alpha: float) -> Decision:
-    """Whether to go on, after each session of the confirmation."""
+def confirmed(screen: Sequence[float], confirmation: Sequence[float], alpha: float) -> bool | None:
+    """Whether the candidate is better, after each session of the confirmation; None to go on."""
     so_far = evidence(screen, confirmation)
     if so_far >= 1 / alpha:
-        return Decision.BETTER
+        return True
     reachable = so_far * 2 ** (MOST_SESSIONS - len(confirmation)) >= 1 / alpha
-    return Decision.GO_ON if reachable and so_far > GIVE_UP else Decision.NOT_BETTER
+    return None if reachable and so_far > GIVE_UP else False
 
 
 Run = Callable[[Path, ResumeMode | None], RunResult]
@@ -149,12 +140,11 @@ def contend(
             Stage(run, folder / f"{number:04}-{stage}.csv", candidate, champion, note)
             for run, stage in zip(runs, ("screen", "confirm"), strict=True)
         )
-        decision = Decision.GO_ON
-        while decision is Decision.GO_ON and len(screen.gains) < SCREEN_SESSIONS:
-            decision = screened(screen.gains) if screen.measure() else Decision.NOT_BETTER
-        while decision is Decision.GO_ON:
-            measured = confirmation.measure()
-            decision = confirmed(screen.gains, confirmation.gains, alpha) if measured else Decision.NOT_BETTER
+        promising, better = True, None
+        while promising and len(screen.gains) < SCREEN_SESSIONS:
+            promising = screen.measure() and worthwhile(screen.gains)
+        while promising and better is None:
+            better = confirmation.measure() and confirmed(screen.gains, confirmation.gains, alpha)
     rows = [*screen.rows, *(replace(row, session=row.session + len(screen.gains)) for row in confirmation.rows)]
     stages = [stage for stage in (screen, confirmation) if stage.gains]
     if not stages:
@@ -164,7 +154,7 @@ def contend(
     contest = Contest(
         champion=champion,
         candidate_number=number,
-        better=decision is Decision.BETTER,
+        better=bool(better),
         speedup=math.exp(gain),
         interval=(math.exp(gain - half_width), math.exp(gain + half_width)),
         sessions=len(screen.gains) + len(confirmation.gains),

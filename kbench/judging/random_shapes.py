@@ -23,9 +23,6 @@ DEVICE_SIZE, HOST_SIZE = 2**14, 2**10
 TINY = 8
 """The largest size that counts as tiny."""
 
-KINDS = ("tiny", "prime", "odd", "even", "power of two", "beside a power of two", "multiple of 8")
-"""How a size is drawn. All kinds are equally likely."""
-
 EQUAL = 0.25
 """The share of shapes in which all axes are equal. Code that tells axes apart by their size is wrong at such shapes only."""
 
@@ -58,23 +55,13 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], number: int, *, seed:
 
 
 def _draw_size(generator: random.Random, largest: int) -> int:
+    """A size of one of seven kinds, which are equally likely."""
     size = round(2 ** generator.uniform(math.log2(TINY), math.log2(largest)))
     power = 1 << (size.bit_length() - 1)
-    match generator.choice(KINDS):
-        case "tiny":
-            return generator.randint(1, TINY)
-        case "prime":
-            return next(n for n in count(size) if all(n % divisor for divisor in range(2, math.isqrt(n) + 1)))
-        case "odd":
-            return size | 1
-        case "even":
-            return size + size % 2
-        case "power of two":
-            return power
-        case "beside a power of two":
-            return power + generator.choice((-1, 1))
-        case _:
-            return size - size % 8
+    prime = next(n for n in count(size) if all(n % divisor for divisor in range(2, math.isqrt(n) + 1)))
+    beside = power + generator.choice((-1, 1))
+    tiny = generator.randint(1, TINY)
+    return generator.choice((tiny, prime, size | 1, size + size % 2, power, beside, size - size % 8))
 
 
 def draw_beyond_int32(info: OperatorInfo, cases: Sequence[Case], memory_bytes: int | None, *, seed: int) -> Case | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kbench.judging.champion import SCREEN_SESSIONS, Decision, confirmed, evidence, level, screened
+from kbench.judging.champion import SCREEN_SESSIONS, confirmed, evidence, level, worthwhile
 
 Noise = Callable[[random.Random], float]
 
@@ -38,14 +38,14 @@ def judged(gains: Iterator[float], confirmations: int) -> tuple[bool, int, int]:
     screen: list[float] = []
     while len(screen) < SCREEN_SESSIONS:
         screen.append(next(gains))
-        if screened(screen) is Decision.NOT_BETTER:
+        if not worthwhile(screen):
             return False, confirmations, len(screen)
     confirmation: list[float] = []
-    decision = Decision.GO_ON
-    while decision is Decision.GO_ON:
+    better = None
+    while better is None:
         confirmation.append(next(gains))
-        decision = confirmed(screen, confirmation, level(confirmations + 1))
-    return decision is Decision.BETTER, confirmations + 1, len(screen) + len(confirmation)
+        better = confirmed(screen, confirmation, level(confirmations + 1))
+    return better, confirmations + 1, len(screen) + len(confirmation)
 
 
 @pytest.mark.parametrize("noise", [quiet, two_states, loud])
