@@ -1,4 +1,6 @@
-"""FlashInfer-Trace problems, and those of SOL-ExecBench: a definition, its workloads and its solutions (see `trace_files.py`).
+"""FlashInfer-Trace problems, and those of SOL-ExecBench: JSON files with a definition, its workloads and its solutions.
+
+Formats: flashinfer-bench, `docs/flashinfer-trace/`; SOL-ExecBench, `docs/definition.md`, `workload.md` and `solution.md`.
 
 A definition becomes an operator: variable axes are its axes, constant ones are numbers, and inputs without a shape are scalars.
 A workload becomes a case. If one takes inputs from a file, the axes are scalars, too, so that kbench tries no other sizes. The
@@ -10,44 +12,49 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    ValidationError,
+    model_validator,
+)
 
+from kbench.contract.names import fault as name_fault
 from kbench.contract.operator import Operator
 from kbench.contract.origin import registering_for
 from kbench.contract.provider import ACCELERATORS
-from kbench.contract.sizes import evaluate
-from kbench.contract.tensor import Tensor
-from kbench.results.case import Case
+from kbench.contract.sizes import SizeError, axes_of, evaluate
+from kbench.contract.tensor import Tensor, integers
+from kbench.results.case import FLOATING, ITEMSIZE, LIKE_NUMBER, Case, Value
 from kbench.sources import SourceFault, definition_files
 from kbench.sources.problems.foreign_code import SolutionModules, function_of, run_text
-from kbench.sources.problems.inputs import DrawnTogether, drawn
 from kbench.sources.problems.reference import (
     REFERENCE,
     Call,
     OwnTolerance,
     allows_float64,
     as_outputs,
+    drawn,
+    filled_together,
     own_name,
     problem_operator,
     standing_for,
-)
-from kbench.sources.problems.trace_files import (
-    CustomInput,
-    Definition,
-    RandomInput,
-    Solution,
-    StoredInput,
-    Workload,
-    read_definition,
-    read_solutions,
-    read_workloads,
 )
 
 WORKLOAD = "workload"
@@ -59,6 +66,241 @@ DEFAULT_TOLERANCE = OwnTolerance(1e-2, 1e-2)
 DEVICE_LANGUAGES = ("triton", "cute_dsl", "cutile", "cudnn_frontend")
 LANGUAGES = ("python", "pytorch", *DEVICE_LANGUAGES)
 """The languages that kbench runs: those that are called from Python and need no build."""
+
+
+Word = Annotated[str, Field(min_length=1)]
+
+RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256)}
+"""How random whole numbers are drawn: as flashinfer-bench draws them."""
+
+
+def _known_dtype(dtype: str) -> str:
+    if dtype not in ITEMSIZE:
+        raise ValueError(f"dtype {dtype} is not supported; kbench has {', '.join(ITEMSIZE)}")
+    return dtype
+
+
+class _Record(BaseModel):
+    """Entries that kbench does not need are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+_AnyRecord = TypeVar("_AnyRecord", bound=_Record)
+
+
+class ConstantAxis(_Record):
+    type: Literal["const"]
+    value: NonNegativeInt
+
+
+class VariableAxis(_Record):
+    type: Literal["var"]
+
+
+class ComputedAxis(_Record):
+    type: Literal["expr"]
+    expression: Word
+
+
+class TensorRecord(_Record):
+    """A tensor, or without a shape a scalar."""
+
+    shape: list[int | str] | None = None
+    dtype: Annotated[str, AfterValidator(_known_dtype)]
+
+
+class Definition(_Record):
+    """The operator of a problem. `custom_inputs_entrypoint` is the function of its code that makes inputs."""
+
+    name: Word
+    axes: dict[str, Annotated[ConstantAxis | VariableAxis | ComputedAxis, Field(discriminator="type")]]
+    inputs: dict[str, TensorRecord]
+    outputs: dict[str, TensorRecord]
+    reference: Word
+    custom_inputs_entrypoint: Word | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Definition:
+        if not self.tensors:
+            raise ValueError("inputs: there is no input with a shape; kbench needs a tensor to call a provider with")
+        if not self.outputs:
+            raise ValueError("outputs: there are no outputs; declare at least one")
+        for kind, records in (("inputs", self.inputs), ("outputs", self.outputs)):
+            for name, record in records.items():
+                for word in map(str, record.shape or ()):
+                    if word not in self.sizes and not word.isdigit():
+                        axes = ", ".join(self.sizes)
+                        raise ValueError(f"{kind}.{name}.shape: there is no axis {word}; the axes are {axes}")
+        return self
+
+    @cached_property
+    def sizes(self) -> dict[str, str]:
+        """Each axis as a size: a number, itself, or an expression in variable axes."""
+        sizes: dict[str, str] = {}
+        for name, axis in self.axes.items():
+            match axis:
+                case ConstantAxis():
+                    sizes[name] = str(axis.value)
+                case ComputedAxis():
+                    sizes[name] = _written_out(f"axes.{name}.expression", axis.expression, sizes)
+                case _:
+                    sizes[name] = name
+        return sizes
+
+    @property
+    def variable_axes(self) -> tuple[str, ...]:
+        return tuple(name for name, axis in self.axes.items() if isinstance(axis, VariableAxis))
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs that are tensors, filled with random values."""
+        return {name: self._tensor(record) for name, record in self.inputs.items() if record.shape is not None}
+
+    @cached_property
+    def output_tensors(self) -> dict[str, Tensor]:
+        """The outputs. A scalar is a tensor without dimensions."""
+        return {name: self._tensor(record) for name, record in self.outputs.items()}
+
+    def _tensor(self, record: TensorRecord) -> Tensor:
+        fill = None
+        if record.dtype not in (*FLOATING, "bool"):
+            fill = RANDOM_INTEGERS.get(record.dtype, integers(1024, low=-1024))
+        sizes = (self.sizes.get(str(size), str(size)) for size in record.shape or ())
+        return Tensor(*sizes, dtype=record.dtype, fill=fill)
+
+    @property
+    def scalars(self) -> dict[str, str]:
+        """The dtypes of the inputs that are scalars."""
+        return {name: record.dtype for name, record in self.inputs.items() if record.shape is None}
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that names its cases: that of the first floating-point output, or else of the first output."""
+        dtypes = [record.dtype for record in self.outputs.values()]
+        return next((dtype for dtype in dtypes if dtype in FLOATING), dtypes[0])
+
+
+def _written_out(where: str, expression: str, sizes: Mapping[str, str]) -> str:
+    """An expression in variable axes: the axes before it are written out."""
+    size = re.sub(r"[A-Za-z_]\w*", lambda axis: sizes.get(axis[0], axis[0]), f"({expression})")
+    try:
+        axes_of(size)
+    except SizeError:
+        problem = f"{expression!r:.80} is not supported; it may have axes, whole numbers, + - * / // and ()"
+        raise ValueError(f"{where}: {problem}") from None
+    return size
+
+
+class RandomInput(_Record):
+    type: Literal["random"]
+
+
+class CustomInput(_Record):
+    type: Literal["custom"]
+
+
+class ScalarInput(_Record):
+    type: Literal["scalar"]
+    value: bool | int | float
+
+
+class StoredInput(_Record):
+    type: Literal["safetensors"]
+    path: Word
+    tensor_key: Word
+
+
+class Tolerance(_Record):
+    max_atol: float = 1e-2
+    max_rtol: float = 1e-2
+    required_matched_ratio: float = 0.99
+    max_error_cap: float | None = None
+
+    @property
+    def own(self) -> OwnTolerance:
+        return OwnTolerance(self.max_atol, self.max_rtol, self.required_matched_ratio, self.max_error_cap)
+
+
+class Workload(_Record):
+    """The sizes of a case and where its inputs come from."""
+
+    uuid: Any = None
+    axes: dict[str, NonNegativeInt]
+    inputs: dict[str, Annotated[RandomInput | CustomInput | ScalarInput | StoredInput, Field(discriminator="type")]]
+    tolerance: Tolerance | None = None
+
+    def word(self, line: int) -> str:
+        """Its uuid, if it can be a word of a choice."""
+        is_word = isinstance(self.uuid, str) and not name_fault(self.uuid) and not LIKE_NUMBER.fullmatch(self.uuid)
+        return self.uuid if is_word and self.uuid.lower() not in ("true", "false") else f"line {line}"
+
+    def fault(self, definition: Definition) -> str | None:
+        """Why it does not fit a definition."""
+        for axis in definition.variable_axes:
+            if axis not in self.axes:
+                return f"axes: there is no {axis}, which is a variable axis of {definition.name}"
+        for name in definition.inputs:
+            if name not in self.inputs:
+                return f"inputs: there is no {name}, which is an input of {definition.name}"
+            source = self.inputs[name]
+            if isinstance(source, ScalarInput) != (name in definition.scalars):
+                kind = "a scalar" if name in definition.scalars else "a tensor"
+                return f"inputs.{name}.type: is {source.type}, but {name} is {kind}"
+            if isinstance(source, CustomInput) and not definition.custom_inputs_entrypoint:
+                return f"inputs.{name}.type: is custom, but the definition has no custom_inputs_entrypoint"
+        return None
+
+    def point(self, definition: Definition) -> dict[str, Value]:
+        """The sizes of the variable axes and the values of the scalars."""
+        point: dict[str, Value] = {axis: self.axes[axis] for axis in definition.variable_axes}
+        for name, dtype in definition.scalars.items():
+            source = self.inputs[name]
+            assert isinstance(source, ScalarInput)
+            kind = bool if dtype == "bool" else float if dtype in FLOATING else int
+            point[name] = kind(source.value)
+        return point
+
+
+class SolutionSource(_Record):
+    path: Word
+    content: str
+
+
+class Solution(_Record):
+    """Source files, and how to call them. With `writes_outputs`, a call gets output tensors, too, and returns nothing."""
+
+    name: Word
+    definition: str
+    sources: list[SolutionSource]
+    languages: Annotated[
+        tuple[Word, ...],
+        BeforeValidator(lambda words: (words,) if isinstance(words, str) else words),
+        Field(
+            min_length=1, validation_alias=AliasChoices(AliasPath("spec", "languages"), AliasPath("spec", "language"))
+        ),
+    ]
+    entry_point: Word = Field(validation_alias=AliasPath("spec", "entry_point"))
+    writes_outputs: bool = Field(default=True, validation_alias=AliasPath("spec", "destination_passing_style"))
+
+    @model_validator(mode="after")
+    def _has_entry(self) -> Solution:
+        entry, function = self.entry
+        if entry not in self.files or not function:
+            example = f"{next(iter(self.files), 'main.py')}::run"
+            rule = f"must name one of the sources and a function in it, for example {example}"
+            raise ValueError(f"spec.entry_point: is {self.entry_point!r:.80}; it {rule}")
+        return self
+
+    @property
+    def entry(self) -> tuple[str, str]:
+        """A file and a function in it."""
+        file, _, function = self.entry_point.partition("::")
+        return file, function
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {source.path: source.content for source in self.sources}
 
 
 def load(path: Path, solutions: Sequence[Path] = ()) -> dict[str, Any]:
@@ -164,7 +406,10 @@ class Problem:
         case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
         make = partial(self._made, tuple(inputs))
         exact = allows_float64(self._call, inputs.values(), make, case, light=True)
-        tolerances = {word: _tolerance(workload) for word, workload in self.workloads.items()}
+        tolerances = {
+            word: workload.tolerance.own if workload.tolerance else DEFAULT_TOLERANCE
+            for word, workload in self.workloads.items()
+        }
         has_choice = self._files or self._sources_differ or (not exact and len(set(tolerances.values())) > 1)
         scalars = (*(definition.variable_axes if self._files else ()), *definition.scalars)
         operator = problem_operator(
@@ -208,13 +453,11 @@ class Problem:
 
     def _inputs(self) -> dict[str, Tensor]:
         """The tensors that the definition takes. Those that are not random in every workload are filled together."""
-        _, custom = self._code
+        function, custom = self._code
         inputs, workloads = dict(self.definition.tensors), self.workloads.values()
-        names = [name for name in inputs if not all(isinstance(each.inputs[name], RandomInput) for each in workloads)]
-        together = DrawnTogether(partial(self._made, names))
-        for position, name in enumerate(names):
-            fill = together.fill(position)
-            fill = standing_for(fill, custom) if custom else fill
+        names = [name for name in inputs if any(not isinstance(work.inputs[name], RandomInput) for work in workloads)]
+        fills = filled_together(partial(self._made, names), len(names), custom or function)
+        for name, fill in zip(names, fills, strict=True):
             inputs[name] = Tensor(*inputs[name].sizes, dtype=inputs[name].dtype, fill=fill)
         return inputs
 
@@ -249,15 +492,6 @@ class Problem:
             problem = f"{definition.custom_inputs_entrypoint} returned {type(tensors).__name__}"
             raise TypeError(f"{problem}; it must return a dict of tensors")
         return tensors
-
-
-def _tolerance(workload: Workload) -> OwnTolerance:
-    tolerance = workload.tolerance
-    if tolerance is None:
-        return DEFAULT_TOLERANCE
-    return OwnTolerance(
-        tolerance.max_atol, tolerance.max_rtol, tolerance.required_matched_ratio, tolerance.max_error_cap
-    )
 
 
 def _arguments(definition: Definition, tensors: Sequence[torch.Tensor], values: Mapping[str, Any]) -> Iterator[Any]:
@@ -322,8 +556,74 @@ def _add_provider(operator: Operator, file: Path, solution: Solution, definition
 
         def call(*tensors: torch.Tensor, **buffers: torch.Tensor) -> Any:
             returned = function(*_arguments(definition, tensors, values), *buffers.values())
-            return (
-                None if solution.writes_outputs else as_outputs(returned, definition.output_tensors, tensors[0].device)
-            )
+            if solution.writes_outputs:
+                return None
+            return as_outputs(returned, definition.output_tensors, tensors[0].device)
 
         return call
+
+
+def read_definition(file: Path) -> tuple[Definition, str]:
+    """The definition in a file, and its text. Raises SourceFault."""
+    text = _text(file)
+    return _record(Definition, _json(text, str(file)), str(file)), text
+
+
+def read_workloads(file: Path, definition: Definition) -> dict[str, Workload]:
+    """The workloads of a definition in a file, each line one, by their words. Raises SourceFault."""
+    workloads = {}
+    for number, line in enumerate(_text(file).split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{file}:{number}"
+        value = _json(line, where)
+        if isinstance(value, dict) and "workload" in value:  # a line of a trace
+            if value.get("definition", definition.name) != definition.name:
+                continue
+            value = value["workload"]
+        workload = _record(Workload, value, where)
+        if fault := workload.fault(definition):
+            raise SourceFault(where, fault)
+        workloads[workload.word(number)] = workload
+    return workloads
+
+
+def read_solutions(files: Sequence[Path], definition: Definition, folder: Path) -> Iterator[tuple[Path, Solution]]:
+    """The solutions of a definition among JSON files. Names those of other definitions that are in its folder. Raises
+    SourceFault for a solution that is malformed."""
+    for file in files:
+        value = _json(_text(file), str(file))
+        if not isinstance(value, dict) or not {"spec", "sources"} & value.keys():
+            continue  # some other JSON
+        definition_name = value.get("definition")
+        if definition_name == definition.name:
+            yield file, _record(Solution, value, str(file))
+        elif file.parent == folder:
+            text = f"{file.name} is a solution of {definition_name!r:.80}, not of {definition.name}"
+            print(f"kbench: {text}", file=sys.stderr)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise SourceFault(str(file), "not UTF-8 text; save the file as UTF-8") from None
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SourceFault(where, f"not JSON: {error}") from None
+
+
+def _record(kind: type[_AnyRecord], value: object, where: str) -> _AnyRecord:
+    if not isinstance(value, dict):
+        raise SourceFault(where, "it must hold a JSON object")
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = "".join(f"{key}." for key in first["loc"]).rstrip(".")
+        message = first["msg"].removeprefix("Value error, ")
+        raise SourceFault(where, f"{field}: {message}" if field else message) from None

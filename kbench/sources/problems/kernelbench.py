@@ -30,15 +30,16 @@ from kbench.files import source_text
 from kbench.results.case import Case
 from kbench.sources import SourceFault, model_files, model_solutions
 from kbench.sources.problems.foreign_code import fault_of, function_of, run_file
-from kbench.sources.problems.inputs import DrawnTogether, seeded
 from kbench.sources.problems.reference import (
     REFERENCE,
     Call,
     OwnTolerance,
     allows_float64,
     as_outputs,
+    filled_together,
     own_name,
     problem_operator,
+    seeded,
 )
 
 MODEL_SEED = 42
@@ -206,10 +207,10 @@ def _operator(problem: Problem) -> Operator:
     arguments, returned = problem.traced
     tensors = {name: x for name, x in arguments.items() if isinstance(x, Tensor)}
     make = partial(_inputs, problem)
-    together = DrawnTogether(make)
+    fills = filled_together(make, len(tensors), problem.module.get_inputs)
     inputs = {
-        name: Declared(*x.shape, dtype=_own_dtype(x), fill=together.fill(number))
-        for number, (name, x) in enumerate(tensors.items())
+        name: Declared(*x.shape, dtype=_own_dtype(x), fill=fill)
+        for (name, x), fill in zip(tensors.items(), fills, strict=True)
     }
     names = ["output"] if len(returned) == 1 else [f"output_{number}" for number in range(len(returned))]
     outputs = {name: Declared(*x.shape, dtype=_own_dtype(x)) for name, x in zip(names, returned, strict=True)}

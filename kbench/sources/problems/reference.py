@@ -1,4 +1,5 @@
-"""Runs the reference of a problem in float64, although its code may name other dtypes; otherwise, its own tolerance judges.
+"""Makes the inputs of a problem, and runs its reference in float64, although its code may name other dtypes; otherwise, its own
+tolerance judges.
 
 A reference of a foreign problem often computes in float32 (`x.to(torch.float32)`) and rounds in between (`.to(x.dtype)`). With
 float64 inputs and every such dtype replaced by float64, the same code computes the mathematical definition. The code may not
@@ -11,6 +12,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -20,10 +22,9 @@ from torch.utils._pytree import tree_map
 
 from kbench.contract.operator import Operator, Remark
 from kbench.contract.origin import shipped
+from kbench.contract.tensor import Draw, Integers, total_bytes
 from kbench.contract.tensor import Tensor as Declared
-from kbench.contract.tensor import total_bytes
 from kbench.results.case import Case, Value
-from kbench.sources.problems.inputs import Make, seeded
 
 REFERENCE = "reference"
 """The provider that runs the problem's own code."""
@@ -104,6 +105,48 @@ def allows_float64(code: Code, inputs: Collection[Declared], make: Make, case: C
 
 def _without_memory(inputs: Collection[Declared], case: Case) -> list[Tensor]:
     return [torch.empty(x.shape_in(case), dtype=_dtype(x, case.dtype), device="meta") for x in inputs]
+
+
+Make = Callable[[Case, torch.device], Sequence[Tensor]]
+"""Makes all tensors of a set on a device. It draws from torch's own generators, which are seeded for it."""
+
+SEEDS = 2**31
+
+
+def filled_together(make: Make, count: int, original: Callable[..., Any]) -> list[Callable[[Case, Draw], Tensor]]:
+    """Fills for so many inputs, of which messages name the place of `original`. kbench fills the inputs of a case in order: the
+    first fill makes all of them, and each takes its own."""
+    made: dict[tuple[Case, int], Tensor] = {}
+
+    def take(number: int, case: Case, draw: Draw) -> Any:
+        if (case, number) not in made:
+            made.clear()
+            seed = draw.integers(0, SEEDS, 1)
+            with seeded(int(seed.item()), seed.device):
+                made.update({(case, position): x for position, x in enumerate(make(case, seed.device))})
+        return made.pop((case, number), None)
+
+    return [standing_for(partial(take, number), original) for number in range(count)]
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Inside, torch's generators of the host and of a device begin at a seed. Afterwards they go on as before."""
+    devices = [device] if device.type not in ("cpu", "meta") else []
+    with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
+        torch.manual_seed(seed)
+        yield
+
+
+def drawn(tensor: Declared, case: Case, device: torch.device) -> Tensor:
+    """Random values for a tensor of a case, from torch's own generators. Whole numbers have constant bounds."""
+    dtype, shape = tensor.dtype_in(case), tensor.shape_in(case)
+    fill = tensor.fill_for(dtype)
+    if isinstance(fill, Integers):
+        values = torch.randint(int(fill.low), int(fill.below), shape, device=device)
+    else:
+        values = torch.randn(shape, device=device)
+    return values.to(getattr(torch, dtype))
 
 
 def own_name(name: str) -> str:
