@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, values_of, weight_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, weight_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, TimeDifference, difference, ticks_of
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Flag
 
 FASTEST, TIED, UNCLEAR, ALONE = "*", "~", "?", ""
 """The marks of a winner: all others are slower, some tie with it, the measurements do not tell, there is no other."""
@@ -63,35 +62,31 @@ class Winner:
 class Standing:
     """A configuration over all cases of a file.
 
-    over_baseline   the comparison with the baseline, by case; empty for the baseline itself
-    geomean         the geometric mean of its speed-ups over the baseline, weighted if there are weights: 2.0 is twice as fast
-    by_mode         the same for each mode
-    sole            cases in which all others are slower
-    shared          cases in which it ties for the first place
-    undecided       cases in which it may be the fastest, but the measurements do not tell
-    timed           cases in which it has a time that is not suspect
-    suspect         cases in which a time of it is suspect
-    copy_fraction   median share of the copy control's GB/s
-    tflops          largest TFLOP/s of the cases that arithmetic bounds; None if there are none
-    sol             median share of the speed of light
-    peak_bytes      largest memory of a call; None if it is not known
-    max_ulp         largest error in units in the last place, without wrong results
+    rows           its rows, with and without a time
+    over_baseline  the comparison with the baseline, by case; empty for the baseline itself
+    weights        how often cases occur; a case that is missing counts once
+    timed          cases in which it has a time that is not suspect
+    sole           cases in which all others are slower
+    shared         cases in which it ties for the first place
+    undecided      cases in which it may be the fastest, but the measurements do not tell
     """
 
     configuration_name: str
+    rows: Sequence[Row]
     over_baseline: Mapping[CaseKey, TimeDifference]
-    geomean: float | None
-    by_mode: Mapping[str, float]
+    weights: Mapping[CaseKey, float]
+    timed: int
     sole: int
     shared: int
     undecided: int
-    timed: int
-    suspect: int
-    copy_fraction: float | None
-    tflops: float | None
-    sol: float | None
-    peak_bytes: int | None
-    max_ulp: float | None
+
+    def mean(self, mode: str | None = None) -> float | None:
+        """The weighted geometric mean of its speed-ups over the baseline, in one mode or in all: 2.0 is twice as fast."""
+        pairs = {key: pair for key, pair in self.over_baseline.items() if mode in (None, key.case.mode)}
+        if not pairs:
+            return None
+        logs = [math.log(pair.ratio) for pair in pairs.values()]
+        return math.exp(-fmean(logs, [self.weights.get(key, 1.0) for key in pairs]))
 
     def count(self, outcome: Outcome) -> int:
         """The number of cases with this outcome against the baseline."""
@@ -164,43 +159,24 @@ class Analysis:
                 for key in timed
                 if self.baseline is not None and name != self.baseline and self.baseline in self.cases[key]
             }
-            copies, lights = values_of(rows, "copy_fraction"), values_of(rows, "sol")
             lines.append(
                 Standing(
                     name,
+                    rows,
                     over_baseline,
-                    self._geomean(over_baseline),
-                    self._by_mode(over_baseline),
+                    self.weights,
+                    len(timed),
                     first[FASTEST, name],
                     first[TIED, name],
                     first[UNCLEAR, name],
-                    len(timed),
-                    len({key_of(row) for row in rows if Flag.SUSPECT in row.flags}),
-                    median(copies) if copies else None,
-                    max(values_of((row for row in rows if row.bound_by_arithmetic), "tflops"), default=None),
-                    median(lights) if lights else None,
-                    max(values_of(rows, "peak_bytes"), default=None),
-                    max(values_of((row for row in rows if not row.status.failed), "max_ulp"), default=None),
                 )
             )
         return sorted(lines, key=self._rank, reverse=True)
 
-    def _geomean(self, over_baseline: Mapping[CaseKey, TimeDifference]) -> float | None:
-        if not over_baseline:
-            return None
-        logs = [math.log(pair.ratio) for pair in over_baseline.values()]
-        return math.exp(-fmean(logs, [self.weights.get(key, 1.0) for key in over_baseline]))
-
-    def _by_mode(self, over_baseline: Mapping[CaseKey, TimeDifference]) -> dict[str, float]:
-        modes: dict[str, dict[CaseKey, TimeDifference]] = {}
-        for key, pair in over_baseline.items():
-            modes.setdefault(key.case.mode, {})[key] = pair
-        return {mode: mean for mode, pairs in modes.items() if (mean := self._geomean(pairs)) is not None}
-
     def _rank(self, line: Standing) -> float:
         if line.configuration_name == self.baseline and line.timed:
             return 1.0
-        return line.geomean or 0.0
+        return line.mean() or 0.0
 
     @cached_property
     def models(self) -> dict[CaseKey, str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kbench.analysis import Analysis, Standing
-from kbench.analysis.cases import more_sessions, wrong_cases
+from kbench.analysis.cases import key_of, more_sessions, wrong_cases
 from kbench.analysis.ranking import ALONE, UNCLEAR
 from kbench.results.row import Row
 from kbench.results.vocabulary import NOT_TIMED, Flag, Status
@@ -32,9 +32,9 @@ def headline(analysis: Analysis) -> str:
 
 def _ranking(analysis: Analysis) -> str:
     winners, standings, noise = analysis.winners, analysis.standings, analysis.noise
-    if not winners and any(standing.suspect for standing in standings):
-        why = next(row.reason for row in analysis.rows if Flag.SUSPECT in row.flags)
-        return f"Every provider is suspect in every case in which it was timed: {why}."
+    suspects = [row for row in analysis.rows if row.of_provider and Flag.SUSPECT in row.flags]
+    if not winners and suspects:
+        return f"Every provider is suspect in every case in which it was timed: {suspects[0].reason}."
     if not winners:
         return "No provider was timed."
     if noise.too_noisy:
@@ -44,9 +44,10 @@ def _ranking(analysis: Analysis) -> str:
     cases = len({row.case for row in analysis.rows}) + len(analysis.cases) - len({key.case for key in analysis.cases})
     if len(standings) == 1:
         [only] = standings
-        text = f"{_subject(analysis, only, cases)} was timed in {only.timed + only.suspect} of {plural(cases, 'case')}"
-        if only.suspect:
-            text += f", but the times of {plural(only.suspect, 'case')} are suspect"
+        lost = len({key_of(row) for row in suspects})
+        text = f"{_subject(analysis, only, cases)} was timed in {only.timed + lost} of {plural(cases, 'case')}"
+        if lost:
+            text += f", but the times of {plural(lost, 'case')} are suspect"
         return f"{text}; there is no provider to compare it with."
     marks = Counter(winner.mark for winner in winners)
     alone, unclear = marks[ALONE], marks[UNCLEAR]
@@ -55,7 +56,7 @@ def _ranking(analysis: Analysis) -> str:
         return f"Only one provider was timed{where}; there is nothing to compare it with."
     best = max(
         standings,
-        key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.geomean or 1.0),
+        key=lambda standing: (standing.sole + standing.shared, standing.sole, standing.mean() or 1.0),
     )
     only_one = f"; only one provider was timed in {plural(alone, 'case')}" if alone else ""
     if not best.sole and not best.shared:
@@ -76,11 +77,12 @@ def _ranking(analysis: Analysis) -> str:
 
 def _mean_speedup(analysis: Analysis, best: Standing, cases: int) -> str:
     """`; 1.87x as fast as torch-native (geomean of 50 cases)`; "" without a mean."""
-    if best.geomean is None:
+    if not best.over_baseline:
         return ""
-    means = [f"{best.geomean:.2f}x"]
+    means = [f"{best.mean():.2f}x"]
     if best.varies_by_mode:
-        means = [f"mode={mode} {mean:.2f}x" for mode, mean in best.by_mode.items()]
+        modes = dict.fromkeys(key.case.mode for key in best.over_baseline)
+        means = [f"mode={mode} {best.mean(mode):.2f}x" for mode in modes]
     shared = len(best.over_baseline)
     extent = f" of {plural(shared, 'case')}" if shared < cases else ""
     weighted = ", weighted" if analysis.weights else ""

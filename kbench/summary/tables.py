@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -42,35 +41,38 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
     bounds a case, and memory if it differs much. The least important columns are left out if the table is wider than `width`.
     `untimed`: providers without a time have a line, too."""
     lines = [line for line in analysis.standings if line.timed or untimed]
-    columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
+    names = [line.configuration_name for line in lines]
+    columns = {"provider": names}
     if analysis.baseline is not None and not analysis.noise.too_noisy:
-        columns[f"vs {analysis.baseline}"] = lambda line: (
-            "baseline" if line.configuration_name == analysis.baseline else _mean(line)
-        )
+        means = [_mean(line) for line in lines]
+        columns[f"vs {analysis.baseline}"] = [
+            "baseline" if name == analysis.baseline else mean for name, mean in zip(names, means, strict=True)
+        ]
         if any(line.varies_by_mode for line in lines):
-            for mode in dict.fromkeys(mode for line in lines for mode in line.by_mode):
-                columns[f"mode={mode}"] = partial(_mean, mode=mode)
+            for mode in dict.fromkeys(key.case.mode for line in lines for key in line.over_baseline):
+                columns[f"mode={mode}"] = [_mean(line, mode) for line in lines]
         with_unclear = any(line.count(Outcome.UNCLEAR) for line in lines)
-        columns["faster/tie/slower" + "/?" * with_unclear] = lambda line: record(line, with_unclear=with_unclear)
+        columns["faster/tie/slower" + "/?" * with_unclear] = [record(line, with_unclear=with_unclear) for line in lines]
     if not analysis.noise.too_noisy:
-        columns["fastest"] = lambda line: str(line.sole)
-        columns["tied"] = lambda line: str(line.shared)
+        columns["fastest"] = [str(line.sole) for line in lines]
+        columns["tied"] = [str(line.shared) for line in lines]
         if any(line.undecided for line in lines):
-            columns["?"] = lambda line: str(line.undecided)
-    columns["cases"] = lambda line: str(line.timed)
-    if any(line.tflops is not None for line in lines):
-        per_s, scale = arithmetic_unit(max(line.tflops or 0.0 for line in lines))
-        columns[f"best {per_s}"] = lambda line: NO_VALUE if line.tflops is None else speed(line.tflops * scale)
-        columns["sol"] = lambda line: light_share([] if line.sol is None else [line.sol])
+            columns["?"] = [str(line.undecided) for line in lines]
+    columns["cases"] = [str(line.timed) for line in lines]
+    tflops = [max(_bound_tflops(line.rows), default=0.0) for line in lines]
+    if any(tflops):
+        per_s, scale = arithmetic_unit(max(tflops))
+        columns[f"best {per_s}"] = [speed(best * scale) if best else NO_VALUE for best in tflops]
+        columns["sol"] = [light_share(values_of(line.rows, "sol")) for line in lines]
     else:
-        columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
-    peaks = [line.peak_bytes for line in lines if line.peak_bytes]
-    if peaks and max(peaks) > UNEQUAL_PEAKS * min(peaks):
-        columns["peak MiB"] = lambda line: NO_VALUE if line.peak_bytes is None else speed(line.peak_bytes / 2**20)
-    columns["ulp"] = lambda line: ulps(line.max_ulp)
-    rows = [[cell(line) for cell in columns.values()] for line in lines]
+        columns["of copy"] = [copy_share(values_of(line.rows, "copy_fraction")) for line in lines]
+    peaks = [max(values_of(line.rows, "peak_bytes"), default=0) for line in lines]
+    if any(peaks) and max(peaks) > UNEQUAL_PEAKS * min(filter(None, peaks)):
+        columns["peak MiB"] = [speed(peak / 2**20) if peak else NO_VALUE for peak in peaks]
+    right = [[row for row in line.rows if not row.status.failed] for line in lines]
+    columns["ulp"] = [ulps(max(values_of(rows, "max_ulp"), default=None)) for rows in right]
     return (
-        Table(tuple(columns), rows)
+        Table.of(columns.items())
         .without_empty(("of copy", "ulp"))
         .without(("cases", "ulp", "?", "tied", "of copy", "sol", "peak MiB"), width)
     )
@@ -78,11 +80,16 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
 
 def _mean(line: Standing, mode: str | None = None) -> str:
     """The mean speed-up, of one mode or of all, with a mark if it is unclear in every case."""
-    mean = line.by_mode.get(mode) if mode else line.geomean
+    mean = line.mean(mode)
     if mean is None:
         return NO_VALUE
     outcomes = {pair.outcome for key, pair in line.over_baseline.items() if mode in (None, key.case.mode)}
     return f"{mean:.2f}x{UNCLEAR if outcomes == {Outcome.UNCLEAR} else ''}"
+
+
+def _bound_tflops(rows: Iterable[Row]) -> list[float]:
+    """The TFLOP/s of the rows that arithmetic bounds."""
+    return values_of((row for row in rows if row.bound_by_arithmetic), "tflops")
 
 
 def record(line: Standing, *, with_unclear: bool) -> str:
@@ -187,7 +194,7 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     keys, cases = _cases(analysis)
     winner_by_key = {winner.key: winner for winner in analysis.winners}
     winners = [winner_by_key[key] for key in keys]
-    bound = [row.tflops or 0.0 for winner in winners for row in winner.rows if row.bound_by_arithmetic]
+    bound = [tflops for winner in winners for tflops in _bound_tflops(winner.rows)]
     columns, units, share, scale = ("gbps", "copy_fraction"), ("GB/s", "of copy"), copy_share, 1.0
     if bound:
         per_s, scale = arithmetic_unit(max(bound))
