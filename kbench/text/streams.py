@@ -23,8 +23,8 @@ from kbench.text.printable import harmless_line
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
-class Stream(io.TextIOBase):
-    """A text stream on another one.
+class Stream:
+    """A text stream on another one, which has the attributes that it lacks.
 
     failure  why writing failed; None if it did not
     """
@@ -73,18 +73,7 @@ class Stream(io.TextIOBase):
     def isatty(self) -> bool:
         return not self.inner.closed and self.inner.isatty()
 
-    def fileno(self) -> int:
-        return self.inner.fileno()
-
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self.inner.encoding or "utf-8"
-
     def __getattr__(self, name: str) -> Any:
-        """Attributes that a library may need, such as `buffer`."""
         return getattr(self.inner, name)
 
     def _harmless(self, text: str) -> str:
