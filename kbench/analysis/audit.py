@@ -77,13 +77,13 @@ def _counts(lines: RowsByLine) -> Iterator[str]:
     doubted: dict[float, list[Row]] = defaultdict(list)  # by factor, a row of each line
     for rows in lines.values():
         counting = [row for row in rows if row.counted is not None and row.ms]
-        doubtful = [row for row in counting if _after(Noticed.TENSOR_BYTES, row)]
+        doubtful = [row for row in counting if Noticed.TENSOR_BYTES in _words(row)]
         if len(doubtful) > len(counting) / 2:  # at some sizes, what a script leaves out is not small
             last = doubtful[-1]
-            factor = (last.counted or 0.0) / int(_after(Noticed.TENSOR_BYTES, last))
+            factor = (last.counted or 0.0) / int(_words(last)[Noticed.TENSOR_BYTES])
             doubted[float(f"{factor:.2g}")].append(last)
     for factor, rows in doubted.items():
-        names, moved = [row.configuration_name for row in rows], int(_after(Noticed.TENSOR_BYTES, rows[0]))
+        names, moved = [row.configuration_name for row in rows], int(_words(rows[0])[Noticed.TENSOR_BYTES])
         yield (
             f"For {list_words(names, LINES_NAMED)}, the script counts {factor:,g} times the bytes of the tensors that a call "
             f"holds and returns: {rows[0].counted:,.0f} for {moved:,} bytes at {_point(rows[0])}. Check its "
@@ -91,13 +91,9 @@ def _counts(lines: RowsByLine) -> Iterator[str]:
         )
 
 
-def _after(word: Noticed, row: Row) -> str:
-    """What follows a word in `noticed`: `torch` for `same-as torch`."""
-    for noticed in row.noticed.split(";"):
-        first, _, rest = noticed.partition(" ")
-        if first == word:
-            return rest
-    return ""
+def _words(row: Row) -> dict[str, str]:
+    """The words in `noticed`, each with what follows it: `{"same-as": "torch", "warm": ""}`."""
+    return dict(noticed.partition(" ")[::2] for noticed in row.noticed.split(";"))
 
 
 def _outputs(name: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -135,34 +131,29 @@ SENTENCES = {
     Noticed.LAUNCHES_NOTHING: (
         "{name} runs nothing on the device, {where}. It may return what it computed before, or have caught an error."
     ),
+    Noticed.DIVIDED: (
+        "The script divides the time of a call of {name} by {what}, {where}, and so does kbench: its rows show the time of one "
+        "unit of work."
+    ),
+    Noticed.SAME_AS: (
+        "{name} runs the same kernels as {what} {where}. It may have fallen back to it: then the time of {name} is that of "
+        "{what}."
+    ),
 }
+"""What a closure does beside its computation, or instead of it. `what` is what follows the word in `noticed`."""
 
 
 def _noticed(name: str, rows: Sequence[Row]) -> Iterator[str]:
-    """What a closure does beside its computation, whether it finds its inputs in the cache, and whether it does the same as
-    another line."""
+    """What `noticed` says of a line, and whether the script's timer finds its inputs in the cache."""
     for word, sentence in SENTENCES.items():
-        if noticing := [row for row in rows if word in row.noticed.split(";")]:
-            yield sentence.format(name=name, where=f"in {_share(noticing, rows)}")
+        if noticing := [words[word] for words in map(_words, rows) if word in words]:
+            what = " or ".join(sorted({*noticing}))
+            yield sentence.format(name=name, what=what, where=f"in {_share(noticing, rows)}")
     # a timer that reads more than kbench measures the host as well: see _late
-    warm = [row for row in rows if Noticed.WARM in row.noticed.split(";") and row.script_ms and _late_ms(row) < 0]
+    warm = [row for row in rows if Noticed.WARM in _words(row) and row.script_ms and _late_ms(row) < 0]
     if warm and warm[0].cache == "cold":
         times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
         yield f"The script's timer leaves the inputs of {name} in the cache: at {_point(warm[0])} {times} with a cold cache."
-    divided = [row for row in rows if _after(Noticed.DIVIDED, row)]
-    if divided:
-        counts = " or ".join(sorted({_after(Noticed.DIVIDED, row) for row in divided}))
-        yield (
-            f"The script divides the time of a call of {name} by {counts}, in {_share(divided, rows)}, and so does kbench: "
-            "its rows show the time of one unit of work."
-        )
-    copying = [row for row in rows if _after(Noticed.SAME_AS, row)]
-    if copying:
-        copied = _after(Noticed.SAME_AS, copying[0])
-        yield (
-            f"{name} runs the same kernels as {copied} in {_share(copying, rows)}. It may have fallen back to "
-            f"it: then the time of {name} is that of {copied}."
-        )
 
 
 def _late(name: str, rows: Sequence[Row]) -> Iterator[str]:
