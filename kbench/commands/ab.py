@@ -41,7 +41,6 @@ def ab(
     build: Annotated[
         str,
         typer.Option(
-            "--build",
             metavar="COMMAND",
             help="Build each revision with this shell command, for example 'pip install -e .'. It runs in the revision's "
             "folder, with a virtual environment of its own.",
@@ -50,7 +49,6 @@ def ab(
     budget: Annotated[
         str,
         typer.Option(
-            "--budget",
             metavar="DURATION",
             help="Measure at most about this long: 90s, 10m or 1h. Builds do not count.",
         ),

@@ -32,7 +32,6 @@ def compare(
     metric: Annotated[
         str,
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, speedup, copy_fraction, tflops "
             "or sol.",
@@ -42,19 +41,17 @@ def compare(
     vary: Annotated[
         str | None,
         typer.Option(
-            "--vary",
             metavar="NAMES",
             help="Allow these differences between the files, for example torch,driver,device.",
         ),
     ] = None,
     sort: Annotated[
         str,
-        typer.Option("--sort", metavar="ORDER", help="Sort the table by verdict, key (sizes and dtype) or change."),
+        typer.Option(metavar="ORDER", help="Sort the table by verdict, key (sizes and dtype) or change."),
     ] = "verdict",
     only: Annotated[
         str | None,
         typer.Option(
-            "--only",
             metavar="VERDICTS",
             help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for all"
             " except same, unclear and untimed.",

@@ -28,7 +28,6 @@ def dispatch(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit",
             metavar="N",
             min=1,
             help="Use at most N providers. A provider with two sets of parameter values counts as two.",
@@ -37,7 +36,6 @@ def dispatch(
     margin: Annotated[
         str,
         typer.Option(
-            "--margin",
             metavar="SHARE",
             help="The function switches to another provider only if that one is faster by more than this share.",
         ),
@@ -45,7 +43,6 @@ def dispatch(
     holdout: Annotated[
         str,
         typer.Option(
-            "--holdout",
             metavar="SHARE",
             help="Also cross-validate the decision: hold out about this share of the shapes at a time, decide from the other "
             "shapes, and report the regret on those that were held out. The written function uses all shapes. 0 skips this "

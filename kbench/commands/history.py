@@ -23,7 +23,6 @@ def history_check(
     recent: Annotated[
         int,
         typer.Option(
-            "--recent",
             metavar="N",
             min=1,
             help="Report changes that began in one of the last N runs. The report also gives the "
@@ -34,7 +33,6 @@ def history_check(
     fail_on: Annotated[
         Optional[str],
         typer.Option(
-            "--fail-on",
             metavar="KINDS",
             help="Exit with 1 if one of the last N runs (see --recent) has a change of one of these kinds: slower, faster, "
             "failed, fixed, missing, new, incomparable. 'change' stands for all of them.",
@@ -43,7 +41,6 @@ def history_check(
     json: Annotated[
         Optional[str],
         typer.Option(
-            "--json",
             metavar="FILE",
             help="Also write all changes and series as JSON. '-' prints the JSON in place of the report.",
         ),

@@ -27,7 +27,6 @@ def judge(
     against: Annotated[
         str,
         typer.Option(
-            "--against",
             metavar="CONFIG",
             help="A config with the operator, the cases and the baselines: a built-in one such as rmsnorm, or a YAML file. Or "
             "a problem of KernelBench or FlashInfer-Trace.",
@@ -35,23 +34,18 @@ def judge(
     ],
     provider: Annotated[
         str | None,
-        typer.Option("--provider", metavar="NAMES", help="Judge only these providers of the file, for example a,b."),
+        typer.Option(metavar="NAMES", help="Judge only these providers of the file, for example a,b."),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline", metavar="NAMES", help="Compare with these providers of the config. Default: all of them."
-        ),
+        typer.Option(metavar="NAMES", help="Compare with these providers of the config. Default: all of them."),
     ] = None,
     sets: Sets = None,
     profile: Profile = None,
-    shapes: Annotated[
-        int, typer.Option("--shapes", metavar="N", min=0, max=10_000, help="Number of random shapes to check.")
-    ] = 20,
+    shapes: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Number of random shapes to check.")] = 20,
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed",
             metavar="N",
             min=0,
             help="Repeat the random shapes and inputs of the judgement that names this seed.",
@@ -60,7 +54,6 @@ def judge(
     min_speedup: Annotated[
         float | None,
         typer.Option(
-            "--min-speedup",
             metavar="X",
             min=0.0,
             help="Exit with 1 unless every provider is at least X times as fast as each baseline (geometric mean).",
@@ -72,7 +65,6 @@ def judge(
     champion: Annotated[
         Path | None,
         typer.Option(
-            "--champion",
             metavar="BEST.py",
             help="Ask whether the provider is better than that of this file: faster, and confirmed by fresh processes.",
         ),
@@ -80,7 +72,6 @@ def judge(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            "--ledger",
             metavar="DIR",
             help="With --champion: the folder with the results of all candidates. Their number sets how sure kbench must be.",
         ),

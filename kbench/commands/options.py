@@ -28,7 +28,6 @@ Sets = Annotated[
 OnlyProviders = Annotated[
     Optional[list[str]],
     typer.Option(
-        "--only",
         metavar="PROVIDERS",
         help="Use only these providers, for example triton,cuda. Can be given several times.",
     ),
@@ -36,7 +35,6 @@ OnlyProviders = Annotated[
 Profile = Annotated[
     Optional[str],
     typer.Option(
-        "--profile",
         metavar="NAME",
         help="Apply the changes that the config lists under this profile. 'none' applies none. Default: on a machine without "
         "an accelerator, the profile cpu if the config has one.",
@@ -45,7 +43,6 @@ Profile = Annotated[
 Plugins = Annotated[
     Optional[list[str]],
     typer.Option(
-        "--plugin",
         metavar="FILE",
         help="Load operators and providers from this Python file. Can be given several times.",
     ),
@@ -53,7 +50,6 @@ Plugins = Annotated[
 ShapesOption = Annotated[
     Optional[Path],
     typer.Option(
-        "--shapes",
         metavar="FILE.csv",
         help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
         "occurs; geometric means over cases are then weighted by it.",
@@ -63,7 +59,6 @@ ResultsFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help=
 LockClocks = Annotated[
     Optional[str],
     typer.Option(
-        "--lock-clocks",
         metavar="MHZ|base",
         help="Lock the clocks of the devices during the run, at MHZ or at the base clock. This needs the right to set clocks, "
         "which usually only root has.",
@@ -85,22 +80,20 @@ ResultsFile = Annotated[
 PictureFormats = Annotated[
     str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
 ]
-Theme = Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")]
+Theme = Annotated[str, typer.Option(metavar="NAME", help="light or dark.")]
 RowTerms = Annotated[
     str,
     typer.Option(
-        "--where",
         metavar="TERMS",
         help="Use only the rows that match, for example 'N=1024,4096,dtype=bf16', 'eps<=1e-5' or 'provider=triton*'. "
         "Comparisons: = != < <= > >=.",
     ),
 ]
-Margin = Annotated[str, typer.Option("--margin", metavar="SHARE", help="The smallest change that matters.")]
+Margin = Annotated[str, typer.Option(metavar="SHARE", help="The smallest change that matters.")]
 DEFAULT_MARGIN = f"{MARGIN:.0%}"
 FailOn = Annotated[
     Optional[str],
     typer.Option(
-        "--fail-on",
         metavar="VERDICTS",
         help="Exit with 1 when a row has one of these verdicts, for example slower,missing,failed.",
     ),
@@ -115,7 +108,6 @@ Strict = Annotated[
 Exports = Annotated[
     Optional[list[str]],
     typer.Option(
-        "--export",
         metavar="FORMAT=FILE",
         help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv. "
         "Can be given several times.",

@@ -26,7 +26,6 @@ def plot(
     metric: Annotated[
         str,
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="What to draw: gbps, achieved_gbps, ms, ms_min, launch_ms, speedup, copy_fraction, tflops, sol, "
             "ulp or peak_bytes. Default: ms with "
@@ -36,7 +35,6 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            "--kind",
             metavar="KIND",
             help="lines, bars, heatmap or change. 'bars' has a panel for each case. 'heatmap' shows the fastest provider of "
             "each case. 'change' compares two files, the old one first.",
@@ -44,13 +42,11 @@ def plot(
     ] = "lines",
     x: Annotated[
         str | None,
-        typer.Option("--x", metavar="AXIS", help="The horizontal axis. Default: the axis with the most values."),
+        typer.Option(metavar="AXIS", help="The horizontal axis. Default: the axis with the most values."),
     ] = None,
     by: Annotated[
         str,
-        typer.Option(
-            "--by", metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."
-        ),
+        typer.Option(metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."),
     ] = "",
     margin: Margin = DEFAULT_MARGIN,
     where: RowTerms = "",

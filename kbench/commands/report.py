@@ -21,10 +21,10 @@ def report(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the page.")] = Path("report.html"),
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
+        str | None, typer.Option(metavar="OLD.csv", help="Compare with these results, row by row.")
     ] = None,
     where: RowTerms = "",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the page.")] = "",
 ) -> None:
     """Write an HTML page about results.
 

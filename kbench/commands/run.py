@@ -41,7 +41,6 @@ def run(
     sessions: Annotated[
         int | None,
         typer.Option(
-            "--sessions",
             metavar="N",
             min=1,
             help="Measure all cases N times, each time in a fresh process. Default: `sessions` of the config, or 1.",
@@ -56,14 +55,13 @@ def run(
     devices: Annotated[
         str | None,
         typer.Option(
-            "--devices",
             metavar="DEVICES",
             help="Measure on several devices of this host at once: all, indices such as 0,2, or UUIDs.",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="Measure on a dask cluster: tcp://host:8786."),
+        typer.Option(metavar="ADDRESS", help="Measure on a dask cluster: tcp://host:8786."),
     ] = None,
     spread: Annotated[
         bool,

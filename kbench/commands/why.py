@@ -24,7 +24,6 @@ def why(
     row: Annotated[
         str,
         typer.Option(
-            "--row",
             metavar="TERMS",
             help="The provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. TERMS are written as for "
             "--where in other commands. They must choose one provider in one case. Can be left out if the file has only one "
@@ -33,12 +32,11 @@ def why(
     ] = "",
     versus: Annotated[
         str,
-        typer.Option("--versus", metavar="PROVIDER", help="Also show this provider of the same case, side by side."),
+        typer.Option(metavar="PROVIDER", help="Also show this provider of the same case, side by side."),
     ] = "",
     code: Annotated[
         str,
         typer.Option(
-            "--code",
             metavar="LANGUAGE",
             help="Instead of reasons, show the sass (machine code) or the ptx of the row's kernels; with --versus, how it "
             "differs.",
