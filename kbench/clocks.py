@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kbench.errors import Note, UsageError
+from kbench.errors import UsageError
 from kbench.nvml import Card, CardError, same_clock
 from kbench.protocol import DeviceInfo
 from kbench.results.row import Row
+from kbench.text import terminal
 
 OPTION = "--lock-clocks"
 
@@ -50,7 +51,7 @@ class LockedClock:
 
 
 @contextmanager
-def locked_clocks(request: str | None, devices: Sequence[DeviceInfo], note: Note) -> Iterator[list[LockedClock]]:
+def locked_clocks(request: str | None, devices: Sequence[DeviceInfo]) -> Iterator[list[LockedClock]]:
     """Inside, the clocks of the devices are locked as the `request` says: `base`, or a number of MHz. None locks nothing.
 
     The locks are undone at the end, and also when this process is killed. Raises UsageError if a device does not take the lock;
@@ -67,22 +68,22 @@ def locked_clocks(request: str | None, devices: Sequence[DeviceInfo], note: Note
     with _unlocked_if_killed(cards), ExitStack() as undo:
         for card in cards:
             _lock(card, mhz)
-            undo.callback(_unlock, card, note)
+            undo.callback(_unlock, card)
         locked = [_read_back(card, mhz) for card in cards]
         for clock in locked:
             memory = "memory not locked" if clock.memory_mhz is None else f"memory at {clock.memory_mhz} MHz"
-            note(f"clocks of {clock.name} ({clock.uuid}) locked at {clock.sm_mhz} MHz, {memory}")
+            terminal.note(f"clocks of {clock.name} ({clock.uuid}) locked at {clock.sm_mhz} MHz, {memory}")
         yield locked
 
 
-def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Note) -> None:
+def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row]) -> None:
     """Say of each device which rows ran at another clock than the locked one: its power or temperature limit comes first."""
     for clock in locked:
         clocks_mhz = [row.sm_mhz for row in rows if row.device_uuid == clock.uuid and row.sm_mhz is not None]
         if moved := [mhz for mhz in clocks_mhz if not same_clock(mhz, clock.sm_mhz)]:
             low, high = f"{min(moved):.0f}", f"{max(moved):.0f}"
             ran = low if low == high else f"{low} to {high}"
-            note(
+            terminal.note(
                 f"{len(moved)} of {len(clocks_mhz)} rows on {clock.name} ({clock.uuid}) ran at {ran} MHz and not at the locked "
                 f"{clock.sm_mhz} MHz; their column `throttle` may say why"
             )
@@ -161,12 +162,12 @@ def _lock(card: Card, mhz: int | None) -> None:
         ) from None
 
 
-def _unlock(card: Card, note: Note) -> None:
+def _unlock(card: Card) -> None:
     try:
         card.unlock()
     except CardError as error:
         problem = f"the clocks of {card} cannot be unlocked (NVML: {error})"
-        note(f"warning: {problem}. Unlock them with: {unlock_command(card.uuid)}")
+        terminal.note(f"warning: {problem}. Unlock them with: {unlock_command(card.uuid)}")
 
 
 def _read_back(card: Card, mhz: int | None) -> LockedClock:

@@ -1,4 +1,4 @@
-"""The errors that kbench raises for its users, the notes that it has for them, and the exit codes of the command line.
+"""The errors that kbench raises for its users, and the exit codes of the command line.
 
 Every error's message is what the user reads: what happened, where, and what to do. Its class says which exit code the
 command ends with. This module imports neither torch, pandas nor pydantic.
@@ -7,12 +7,9 @@ command ends with. This module imports neither torch, pandas nor pydantic.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
-
-Note = Callable[[str], None]
-"""Receives lines that the user should read, and that are no errors. The command line prints them, the Python API does not."""
 
 
 class ExitStatus(enum.IntEnum):

@@ -23,6 +23,7 @@ from kbench.contract.registry import operator
 from kbench.execute import spawning
 from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.results.row import Row
+from kbench.text import terminal
 
 gc.disable()  # collecting the tests makes no garbage: to look for some among a thousand modules took a fifth of it
 if not torch.accelerator.is_available() and find_spec("triton"):
@@ -64,6 +65,14 @@ def own_operators() -> Iterator[None]:
         operator(name)
     with mock.patch.dict(registered):
         yield
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines that kbench notes from here on. They are not printed."""
+    lines: list[str] = []
+    monkeypatch.setattr(terminal, "note", lines.append)
+    return lines
 
 
 @pytest.fixture

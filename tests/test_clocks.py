@@ -28,7 +28,7 @@ LOCKS = """
 import subprocess, time
 from kbench.clocks import locked_clocks
 from kbench.protocol import DeviceInfo
-with locked_clocks("1500", [DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")], lambda line: None):
+with locked_clocks("1500", [DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")]):
     subprocess.Popen(["sleep", "10"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # outlives the run
     print("locked", flush=True)
     time.sleep(60)
@@ -61,9 +61,8 @@ def locking_process() -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_the_clocks_are_locked_inside_and_free_afterwards(devices: Devices) -> None:
-    notes: list[str] = []
-    with locked_clocks("1500", [CARD], notes.append) as clocks:
+def test_the_clocks_are_locked_inside_and_free_afterwards(devices: Devices, notes: list[str]) -> None:
+    with locked_clocks("1500", [CARD]) as clocks:
         assert devices.locked("GPU-0") == 1500 and devices["GPU-0"]["memory_locked"] == 3201
         assert [(clock.sm_mhz, clock.memory_mhz) for clock in clocks] == [(1500, 3201)]
     assert devices.locked("GPU-0") is None and devices["GPU-0"]["memory_locked"] is None
@@ -101,13 +100,12 @@ def test_signals_to_all_processes_of_a_job_do_not_end_the_one_that_unlocks(devic
     ],
 )  # fmt: skip
 def test_a_device_that_does_not_take_the_lock_ends_the_run(
-    devices: Devices, other: dict[str, object], asked: str, says: str
+    devices: Devices, notes: list[str], other: dict[str, object], asked: str, says: str
 ) -> None:
     devices.put(GPU_0=device(supported=None), GPU_1=other)
-    notes: list[str] = []
     with (
         pytest.raises(UsageError) as refused,
-        locked_clocks(asked, [CARD, replace(CARD, index=1, uuid="GPU-1")], notes.append),
+        locked_clocks(asked, [CARD, replace(CARD, index=1, uuid="GPU-1")]),
     ):
         pytest.fail("the body must not run")
     assert says in str(refused.value)
@@ -115,13 +113,12 @@ def test_a_device_that_does_not_take_the_lock_ends_the_run(
     assert not notes
 
 
-def test_rows_at_another_clock_are_counted() -> None:
+def test_rows_at_another_clock_are_counted(notes: list[str]) -> None:
     clock = LockedClock("GPU-0", "NVIDIA H200", 1500, None)
-    notes: list[str] = []
     rows = [row(sm_mhz=sm_mhz, device_uuid="GPU-0") for sm_mhz in (1500.0, 1495.0, 1200.0, None)]
-    note_moved([clock], rows, notes.append)
+    note_moved([clock], rows)
     assert len(notes) == 1 and notes[0].startswith(
         "1 of 3 rows on NVIDIA H200 (GPU-0) ran at 1200 MHz and not at the locked 1500 MHz"
     )
-    note_moved([clock], rows[:2], notes.append)
+    note_moved([clock], rows[:2])
     assert len(notes) == 1

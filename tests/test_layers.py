@@ -22,7 +22,7 @@ MAY_IMPORT = {
         "measure/machine measure/tampering plotting plugins protocol reporting results text"
     ),
     "cli": "commands errors execute interrupts text version",
-    "clocks": "errors nvml protocol results",
+    "clocks": "errors nvml protocol results text",
     "commands": (
         "analysis comparison config contract dispatching disturbances errors execute explain "
         "files history interrupts judging nvml plotting protocol reporting "

@@ -86,12 +86,12 @@ def run(
     if functions:
         loaded, executor = _in_this_process(loaded, functions)
     else:
-        executor = start_executor(loaded, terminal.note, devices=devices, scheduler=scheduler, spread=spread)
-    with prepare(loaded, executor, terminal.note) as plan:
+        executor = start_executor(loaded, devices=devices, scheduler=scheduler, spread=spread)
+    with prepare(loaded, executor) as plan:
         several = plan.measure.sessions > 1 or continuing == "append"
         if functions and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")
-        outcome = execute(executor, plan, Path(out) / f"{plan.path.stem}.csv", terminal.note, continuing=continuing)
+        outcome = execute(executor, plan, Path(out) / f"{plan.path.stem}.csv", continuing=continuing)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)

@@ -102,7 +102,6 @@ def ab(
             head,
             Path(words[-1]),
             comparing,
-            terminal.note,
             arguments=arguments,
             plugins=plugins,
             build=build,

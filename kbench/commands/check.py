@@ -60,8 +60,8 @@ def check(
     from kbench.judging.judge import command_again
 
     loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    worker = start_worker(loaded, terminal.note)
-    with interrupts.once(), prepare(loaded, worker, terminal.note) as plan:
+    worker = start_worker(loaded)
+    with interrupts.once(), prepare(loaded, worker) as plan:
         announce(plan, ())
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]

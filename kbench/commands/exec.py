@@ -29,7 +29,7 @@ def exec_command(
     from kbench.execute.program import run_program
     from kbench.execute.worker import end_of
 
-    result = run_program(command, out, terminal.note)
+    result = run_program(command, out)
     if result.code and not result.interrupted:
         terminal.warn(f"{shlex.join(command)}: {end_of(result.code)}")
     for part in result.results:

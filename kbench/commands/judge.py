@@ -126,7 +126,7 @@ def judge(
         ledger=ledger,
     )
     try:
-        judged = judge_file(file, options, terminal.note)
+        judged = judge_file(file, options)
     except KeyboardInterrupt:
         folder = ledger or out
         kept = f"; what was measured is in {folder}" if folder and folder.exists() else ""

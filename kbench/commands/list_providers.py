@@ -67,7 +67,7 @@ def read_catalog(plugins: Sequence[str]) -> Catalog:
     if faults := [f"--plugin {plugin}: {why}" for plugin in plugins if (why := plugin_fault(Path(plugin)))]:
         raise UsageError("\n".join(faults))
     places = {str(Path(plugin).resolve()): SourceLocation(f"--plugin {plugin}") for plugin in plugins}
-    with WorkerSupervisor(CatalogRequest(tuple(places)), terminal.note) as supervisor:
+    with WorkerSupervisor(CatalogRequest(tuple(places))) as supervisor:
         catalog = supervisor.start()
     check_plugins(catalog, places)
     for failure in catalog.plugin_errors:

@@ -124,8 +124,8 @@ def run(
             shapes=shapes,
             sessions=sessions,
         )
-        executor = start_executor(loaded, terminal.note, devices=devices, scheduler=scheduler, spread=spread)
-        with prepare(loaded, executor, terminal.note) as plan:
+        executor = start_executor(loaded, devices=devices, scheduler=scheduler, spread=spread)
+        with prepare(loaded, executor) as plan:
             announce(plan, executor.places)
             if dry_run:
                 print_plan(plan, executor.places, spread=spread)
@@ -134,7 +134,6 @@ def run(
                 executor,
                 plan,
                 out / f"{plan.path.stem}.csv",
-                terminal.note,
                 continuing="append" if append else "resume" if resume else None,
                 wait=wait,
                 lock_clocks=clock,
@@ -170,7 +169,7 @@ def _measure_script(
     if refused:
         reason = "cannot be used with a script, which says what it measures as it runs; leave it out"
         raise UsageError(f"{script}: {', '.join(refused)} {reason}")
-    done = run_script(script, arguments, out, measure_settings(sets, sessions), terminal.note)
+    done = run_script(script, arguments, out, measure_settings(sets, sessions))
     if done.fault and not done.interrupted:
         terminal.warn(f"{done.fault.where}: {done.fault.message}; what it had measured until then is kept")
     for result in done.results:

@@ -18,7 +18,7 @@ from typing import Any
 
 import distributed
 
-from kbench.errors import ExecutionError, Note, WorkerLost
+from kbench.errors import ExecutionError, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.progress import PlainProgress
@@ -28,6 +28,7 @@ from kbench.protocol import Catalog, CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
 from kbench.results.stamps import digest
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 
 ANSWER_LIMIT_S = 12
 """How long the scheduler may take to answer."""
@@ -45,7 +46,7 @@ class Cluster:
     scope = "cluster"
     devices: Sequence[DeviceInfo] = ()  # a dask worker locks its device itself
 
-    def __init__(self, address: str, plugins: Sequence[str], note: Note, *, spread: bool) -> None:
+    def __init__(self, address: str, plugins: Sequence[str], *, spread: bool) -> None:
         self._address, self._spread = address, spread
         self._plugins = [(os.path.relpath(path), path, digest(source_text(Path(path)))) for path in plugins]
         self._processes: dict[str, Any] = {}  # futures of Processes, by the addresses of workers
@@ -58,8 +59,8 @@ class Cluster:
             greeting = distributed.comm.connect(address, ANSWER_LIMIT_S, **security)
             asyncio.run(asyncio.wait_for(greeting, 2 * ANSWER_LIMIT_S))
             self._client = distributed.Client(address, timeout=ANSWER_LIMIT_S, set_as_default=False)
-            self.places = sorted(self._workers(note))
-        self.catalog: Catalog = next(self._answers([[]], note))
+            self.places = sorted(self._workers())
+        self.catalog: Catalog = next(self._answers([[]]))
 
     def try_operator(self, task: Task) -> None:
         """Nothing to do: each case reports a fault of the operator where it is measured."""
@@ -68,21 +69,21 @@ class Cluster:
         jobs: dict[tuple[Case, int], list[Task]] = {}
         for task in tasks:
             jobs.setdefault((task.case, task.session if self._spread else 0), []).append(task)
-        for finished in self._answers(list(jobs.values()), listener.note):
+        for finished in self._answers(list(jobs.values())):
             yield from finished
 
     def stop(self) -> None:
         with suppress(Exception):  # of many kinds, if the scheduler is gone
             self._client.close(timeout=1)
 
-    def _answers(self, jobs: list[list[Task]], note: Note) -> Iterator[Any]:
+    def _answers(self, jobs: list[list[Task]]) -> Iterator[Any]:
         """What `measure` returns for each job."""
         running: dict[str, tuple[Any, list[Task]]] = {}  # future and job, by the address of the worker
         lost: list[list[Task]] = []  # the job of each worker that died
         news = threading.Event()
         with self._failures("the scheduler is gone, or a worker fails; continue with --resume"):
             while jobs or running:
-                workers = self._workers(note)
+                workers = self._workers()
                 for worker in sorted(workers - running.keys())[: len(jobs)]:
                     running[worker] = self._submit(worker, jobs[0]), jobs.pop(0)
                     running[worker][0].add_done_callback(lambda _: news.set())
@@ -101,11 +102,11 @@ class Cluster:
                         try:
                             yield future.result(timeout=ANSWER_LIMIT_S)
                         except WorkerLost as lost_device:
-                            note(f"{worker} gets no more cases: {lost_device}")
+                            terminal.note(f"{worker} gets no more cases: {lost_device}")
                             self._unfit.add(worker)
                             jobs.insert(0, job)
 
-    def _workers(self, note: Note) -> set[str]:
+    def _workers(self) -> set[str]:
         """The workers that get jobs, as soon as there are any."""
         for second in range(WORKER_LIMIT_S):
             identity = self._client.sync(self._client.scheduler.identity, callback_timeout=ANSWER_LIMIT_S)
@@ -113,7 +114,9 @@ class Cluster:
             if workers := declared - self._unfit:
                 return workers
             if second == 0:
-                note(f"{self._address}: waiting up to an hour for a worker with `--resources GPU=1` (Ctrl-C gives up)")
+                terminal.note(
+                    f"{self._address}: waiting up to an hour for a worker with `--resources GPU=1` (Ctrl-C gives up)"
+                )
             time.sleep(1)
         raise TimeoutError("no worker came")
 
@@ -156,10 +159,10 @@ def measure(processes: Processes, plugins: list[tuple[str, str, str]], job: list
     request = CatalogRequest(tuple(_same_file(*plugin) for plugin in plugins))
     place, finished = distributed.get_worker().address, list[Finished]()
     for session in {task.session for task in job} or {0}:
-        processes.setdefault(session, WorkerSupervisor(request, print, place=place))
+        processes.setdefault(session, WorkerSupervisor(request, place=place))
     for task in job:
         device = processes[task.session].ready(task).catalog.device
-        with hold(device_lock(device), device.name, wait=True, note=print):
+        with hold(device_lock(device), device.name, wait=True):
             finished.append(processes[task.session].measure(task, PlainProgress(1)))
     try:
         return finished or processes[0].start()

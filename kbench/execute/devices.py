@@ -11,11 +11,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kbench.errors import ExecutionError, Note, UsageError, WorkerLost
+from kbench.errors import ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
+from kbench.text import terminal
 
 
 class Devices:
@@ -24,10 +25,10 @@ class Devices:
 
     scope = "host"
 
-    def __init__(self, request: CatalogRequest, note: Note, selection: str, *, spread: bool) -> None:
+    def __init__(self, request: CatalogRequest, selection: str, *, spread: bool) -> None:
         self._spread = spread
         # sees all devices, and ends before each gets its own worker
-        self._scout = WorkerSupervisor(request, note)
+        self._scout = WorkerSupervisor(request)
         try:
             self.catalog = self._scout.start()
             self.devices = choose_devices(selection, self.catalog.devices)
@@ -35,9 +36,7 @@ class Devices:
             self._scout.stop()
             raise
         self.places = [_place(device) for device in self.devices]
-        self._supervisors = [
-            WorkerSupervisor(request, note, device=device, place=_place(device)) for device in self.devices
-        ]
+        self._supervisors = [WorkerSupervisor(request, device=device, place=_place(device)) for device in self.devices]
 
     def try_operator(self, task: Task) -> None:
         self._scout.try_operator(task)
@@ -71,7 +70,7 @@ class Devices:
                 working -= 1
                 if isinstance(result, WorkerLost):
                     reason = f"{_place(device)} was lost: {result}"
-                    listener.note(f"{reason}; it gets no more cases")
+                    terminal.note(f"{reason}; it gets no more cases")
                 elif result is not None:
                     raise result
         if remaining:

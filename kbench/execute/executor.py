@@ -44,8 +44,6 @@ class Listener(Protocol):
 
     def event(self, event: Message, place: str) -> None: ...
 
-    def note(self, line: str) -> None: ...
-
 
 class Executor(Protocol):
     """Measures tasks.

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from kbench.errors import Busy, Note
+from kbench.errors import Busy
 from kbench.protocol import DeviceInfo
 from kbench.results.stamps import digest, now
+from kbench.text import terminal
 
 WAIT_LIMIT_S = 86_400
 """How long to wait for another run to end. A sweep may take hours."""
@@ -36,16 +37,16 @@ def results_lock(path: Path) -> Path:
 
 
 @contextmanager
-def hold(path: Path, name: str, *, wait: bool, note: Note) -> Iterator[None]:
+def hold(path: Path, name: str, *, wait: bool) -> Iterator[None]:
     """Hold a lock during the body. `name` says in messages what is locked.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
     """
     lock = FileLock(path, mode=0o666)  # every user of the machine may lock a device
     try:
-        _acquire(lock, path, name, wait, note)
+        _acquire(lock, path, name, wait)
     except OSError as error:
-        note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
+        terminal.note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
     try:
         yield
     finally:
@@ -55,7 +56,7 @@ def hold(path: Path, name: str, *, wait: bool, note: Note) -> Iterator[None]:
         lock.release()
 
 
-def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> None:
+def _acquire(lock: FileLock, path: Path, name: str, wait: bool) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -65,7 +66,7 @@ def _acquire(lock: FileLock, path: Path, name: str, wait: bool, note: Note) -> N
         sentence = f"{name} is in use by {holder or 'another kbench run'}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
-        note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")
+        terminal.note(f"{sentence}; waiting for it to end (Ctrl-C gives up; kbench run --no-wait does not wait)")
         try:
             lock.acquire(timeout=WAIT_LIMIT_S)
         except Timeout:

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from kbench.config.load import Config
 from kbench.config.plan import Plan, find_smallest
 from kbench.contract.provider import missing
-from kbench.errors import ExecutionError, Note, UsageError
+from kbench.errors import ExecutionError, UsageError
 from kbench.execute.devices import Devices
 from kbench.execute.executor import Executor
 from kbench.execute.supervisor import WorkerSupervisor
-from kbench.protocol import Catalog, CatalogRequest, Task
+from kbench.protocol import CatalogRequest, Task
+from kbench.text import terminal
 
 TRIALS_S = 3.0
 """After this many seconds no other case is tried: the reference of some operators takes long on any case."""
@@ -27,16 +28,19 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
 
 
 @contextmanager
-def prepare(config: Config, executor: Executor, note: Note, *, tried: bool = False) -> Iterator[Plan]:
+def prepare(config: Config, executor: Executor, *, tried: bool = False) -> Iterator[Plan]:
     """Make the plan of a config, and try the operator unless that is done (`tried`). The executor is stopped at the end.
 
     Raises ConfigError, WorkerLost and ExecutionError."""
     try:
-        plan = make_plan(config, executor.catalog, (lambda line: None) if tried else note)
+        plan = config.resolve(executor.catalog)
         if not tried:
+            note_choices(config, plan)
             for plugin in config.cli_plugins:
                 if all(info.plugin != plugin for info in plan.info.providers.values()):
-                    note(f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}")
+                    terminal.note(
+                        f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}"
+                    )
             if plan.tasks and plan.runnable:
                 try_operator(executor.try_operator, plan)
         yield plan
@@ -45,7 +49,7 @@ def prepare(config: Config, executor: Executor, note: Note, *, tried: bool = Fal
 
 
 def start_executor(
-    config: Config, note: Note, *, devices: str | None = None, scheduler: str | None = None, spread: bool = False
+    config: Config, *, devices: str | None = None, scheduler: str | None = None, spread: bool = False
 ) -> Executor:
     """The executor that the options of `kbench run` ask for. Raises UsageError, WorkerLost and ExecutionError."""
     if devices is not None and scheduler is not None:
@@ -60,29 +64,27 @@ def start_executor(
             from kbench.execute.cluster import Cluster
         except ImportError:
             raise ExecutionError(f"--scheduler: {missing('distributed')}") from None
-        return Cluster(scheduler, config.plugins, note, spread=spread)
+        return Cluster(scheduler, config.plugins, spread=spread)
     if devices is not None:
-        return Devices(CatalogRequest(config.plugins, config.source), note, devices, spread=spread)
+        return Devices(CatalogRequest(config.plugins, config.source), devices, spread=spread)
     if spread:
         raise UsageError("--spread has no effect without --devices or --scheduler")
-    return start_worker(config, note)
+    return start_worker(config)
 
 
-def start_worker(config: Config, note: Note) -> WorkerSupervisor:
+def start_worker(config: Config) -> WorkerSupervisor:
     """The executor for the current device, whose worker has not started yet."""
-    return WorkerSupervisor(CatalogRequest(config.plugins, config.source), note)
+    return WorkerSupervisor(CatalogRequest(config.plugins, config.source))
 
 
-def make_plan(config: Config, catalog: Catalog, note: Note) -> Plan:
-    """The plan of a config. Notes say that a profile applies which the user did not choose, and which plug-ins of installed
-    packages failed: the run may not need them. Raises ConfigError."""
-    plan = config.resolve(catalog)
+def note_choices(config: Config, plan: Plan) -> None:
+    """Say that a profile applies which the user did not choose, and which plug-ins of installed packages failed: the run may
+    not need them."""
     if plan.profile is not None and config.profile is None:
         applies = f"profile {plan.profile} of {plan.path.name} applies; choose another with --profile"
-        note(f"{catalog.device.name} is no accelerator: {applies}")
-    for failure in catalog.plugin_errors:
-        note(f"warning: {failure}")
-    return plan
+        terminal.note(f"{plan.catalog.device.name} is no accelerator: {applies}")
+    for failure in plan.catalog.plugin_errors:
+        terminal.note(f"warning: {failure}")
 
 
 def try_operator(try_task: Callable[[Task], None], plan: Plan) -> None:

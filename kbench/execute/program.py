@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from kbench import interrupts
-from kbench.errors import ConfigError, ExitStatus, Note, UsageError
+from kbench.errors import ConfigError, ExitStatus, UsageError
 from kbench.execute.environment_record import describe_command
 from kbench.execute.run import RunResult
 from kbench.execute.spawning import worker_environment
@@ -59,6 +59,7 @@ from kbench.results.environment import Machine
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 from kbench.text.words import list_words
 
 POLL_S = 0.1
@@ -95,8 +96,8 @@ class ProgramRun:
     session      that of all rows; without it each process is a session
     """
 
-    def __init__(self, name: str, out: Path, note: Note, entries: Mapping[str, Any] | None = None) -> None:
-        self.name, self.note = name, note
+    def __init__(self, name: str, out: Path, entries: Mapping[str, Any] | None = None) -> None:
+        self.name = name
         self.code, self.interrupted = 0, False
         self.fault: Fault | None = None
         self.session: int | None = None
@@ -130,7 +131,6 @@ class ProgramRun:
         if key not in self._files:
             path = self._free_path(operator)
             writer = Writer(path, tuple(axes)).begin()
-            writer.note = self.note
             entries = self._entries | ({"baseline": baseline} if baseline else {})
             writer.write_environment(describe_command(process.machine, self._out, **entries))
             self._files[key] = writer, RunResult(path, moved=writer.moved, baseline=baseline or None)
@@ -149,7 +149,7 @@ class ProgramRun:
         """Say where a program that ran to its end and measured nothing reads a clock: it may time calls by hand."""
         silent = not (self.results or self.code or self.interrupted)
         if program and silent and (places := _clock_calls(program)):
-            self.note(
+            terminal.note(
                 "kbench cannot measure calls that a program times by hand, and this one reads a clock: "
                 f"{list_words(places, 4)}. Let do_bench time calls: from kbench import do_bench; ms = do_bench(lambda: ...)"
             )
@@ -188,9 +188,9 @@ def _clock_calls(program: Path) -> list[str]:
     ]
 
 
-def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
+def run_program(command: Sequence[str], out: Path) -> ProgramRun:
     """Run a command to its end. Raises UsageError if it cannot be started, and ResultsError."""
-    run = ProgramRun(program_name(command), out, note)
+    run = ProgramRun(program_name(command), out)
     with _watched(run) as program:
         for row, process in program.run_to_end(command):
             run.add([row], process)
@@ -198,12 +198,12 @@ def run_program(command: Sequence[str], out: Path, note: Note) -> ProgramRun:
     return run
 
 
-def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure, note: Note) -> ProgramRun:
+def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Measure) -> ProgramRun:
     """Run a script to its end, once for each session. A line that ends the process costs its own row: the script is started
     again. Lines that are measured are not called again: the script gets what they returned before. Raises ResultsError, and
     ConfigError for a script that cannot be measured."""
     config = {"path": str(script), "source": str(script.absolute())}
-    run = ProgramRun(script.stem, out, note, {"config": config, "measure": settings.model_dump(exclude_unset=True)})
+    run = ProgramRun(script.stem, out, {"config": config, "measure": settings.model_dump(exclude_unset=True)})
     for session in range(settings.sessions):
         run.session = session
         with _watched(run, silence_limit_s=SILENCE_LIMIT_S) as program:
@@ -216,11 +216,11 @@ def run_script(script: Path, arguments: Sequence[str], out: Path, settings: Meas
                     if process is program.own and start < MOST_STARTS:
                         again = f"{where}; starting the script again without this line"
                     else:  # a child would not go on where it has ended, so a new start is of no use
-                        note(f"{where}; the script is not started again")
+                        terminal.note(f"{where}; the script is not started again")
                         run.add([row], process)
                 if not again:
                     break
-                note(again)
+                terminal.note(again)
         if run.interrupted or run.code:
             break
     if run.code and not run.fault and not run.interrupted:
@@ -347,7 +347,7 @@ class _Program:
             try:
                 message = decode(line, pid)
             except ProtocolError as error:
-                self._run.note(f"a message of process {pid} cannot be read, and its rows are lost: {error}")
+                terminal.note(f"a message of process {pid} cannot be read, and its rows are lost: {error}")
                 continue
             self._heard = time.monotonic()
             if isinstance(message, Catalog):
@@ -357,7 +357,7 @@ class _Program:
                 self._run.fault = message
             elif isinstance(message, Noted):
                 if message.line not in self._noted:
-                    self._run.note(message.line)
+                    terminal.note(message.line)
                 self._noted.add(message.line)
             elif pid in self._processes:
                 self._take(message, self._processes[pid])

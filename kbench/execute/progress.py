@@ -9,8 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kbench.protocol import STEPS, Message, StepBegun, Task
 from kbench.results.row import Row
+from kbench.text import terminal
 from kbench.text.numbers import microseconds
-from kbench.text.terminal import console
 
 
 class PlainProgress:
@@ -26,9 +26,6 @@ class PlainProgress:
     def __exit__(self, *exception: object) -> None:
         return None
 
-    def note(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     def begin(self, task: Task, place: str = "") -> None:
         return None
 
@@ -39,7 +36,7 @@ class PlainProgress:
         """Count a finished task and print its line."""
         self.done += 1
         at = f" on {place}" if place else ""
-        self.note(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}")
+        terminal.note(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text}")
 
     def name(self, task: Task) -> str:
         """The case, and its session if there are several."""
@@ -49,7 +46,7 @@ class PlainProgress:
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, describe_fastest(rows), place)
         for line in self.failures(rows):
-            self.note(f"  {line}")
+            terminal.note(f"  {line}")
 
     def failures(self, rows: Sequence[Row]) -> list[str]:
         """A line for each row that failed. Of the rows of a configuration that is not tried again, only the first has one."""
@@ -65,14 +62,13 @@ class LiveProgress(PlainProgress):
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
-        self.console = console(stderr=True, live=True)
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[now]}", markup=False),
-            console=self.console,
+            console=terminal.console(stderr=True, live=True),
             transient=True,
         )
         self.bar = self.progress.add_task("starting", total=total, now="")
@@ -80,17 +76,16 @@ class LiveProgress(PlainProgress):
 
     def __enter__(self) -> LiveProgress:
         self.progress.start()
+        terminal.live_console = self.progress.console
         return self
 
     def __exit__(self, *exception: object) -> None:
+        terminal.live_console = None
         self.progress.stop()
 
     def name(self, task: Task) -> str:
         """The case without its operator, so that the line fits into 80 columns."""
         return super().name(task).removeprefix(f"{task.case.operator} ")
-
-    def note(self, line: str) -> None:
-        self.console.print(line, markup=False)
 
     def begin(self, task: Task, place: str = "") -> None:
         if place not in self.lines:
@@ -113,7 +108,7 @@ class LiveProgress(PlainProgress):
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, place=place)
         for line in self.failures(rows):
-            self.note(f"{self.name(task)}: {line}")
+            terminal.note(f"{self.name(task)}: {line}")
 
 
 def make_progress(tasks: Sequence[Task]) -> PlainProgress:

@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench import interrupts
 from kbench.clocks import LockedClock, locked_clocks, note_moved
 from kbench.config.plan import Plan
-from kbench.errors import ExitStatus, Note, ResultsError
+from kbench.errors import ExitStatus, ResultsError
 from kbench.execute import progress
 from kbench.execute.environment_record import continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
@@ -18,6 +18,7 @@ from kbench.execute.existing_results import ResumeMode, StartingPoint, read_exis
 from kbench.execute.lock import device_lock, hold, results_lock
 from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Row
+from kbench.text import terminal
 
 
 @dataclass
@@ -51,7 +52,6 @@ def execute(
     executor: Executor,
     plan: Plan,
     path: Path,
-    note: Note,
     *,
     continuing: ResumeMode | None = None,
     wait: bool = True,
@@ -68,41 +68,41 @@ def execute(
     check_writable(path)
     if continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
-    with _locked(executor, path, note, wait=wait):
+    with _locked(executor, path, wait=wait):
         start = StartingPoint(path, plan, plan.tasks)
         if continuing and path.exists():
             start = read_existing(path, plan, continuing, executor.scope)
         for line in start.notes:
-            note(line)
-        with locked_clocks(lock_clocks if start.remaining else None, executor.devices, note) as locked:
-            return _measure(executor, start, note, locked)
+            terminal.note(line)
+        with locked_clocks(lock_clocks if start.remaining else None, executor.devices) as locked:
+            return _measure(executor, start, locked)
 
 
 @contextmanager
-def _locked(executor: Executor, path: Path, note: Note, *, wait: bool) -> Iterator[None]:
+def _locked(executor: Executor, path: Path, *, wait: bool) -> Iterator[None]:
     """Inside, no other run uses the devices or the results file."""
     locks = {device_lock(device): device.name for device in executor.devices} | {results_lock(path): str(path)}
     with ExitStack() as locks_held:
         for lock in sorted(locks):  # always in this order, so that two runs never wait for each other
-            locks_held.enter_context(hold(lock, locks[lock], wait=wait, note=note))
+            locks_held.enter_context(hold(lock, locks[lock], wait=wait))
         yield
 
 
-def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Sequence[LockedClock]) -> RunResult:
+def _measure(executor: Executor, start: StartingPoint, locked: Sequence[LockedClock]) -> RunResult:
     """Measure the tasks that `start` leaves. The caller holds the locks and has `locked` the clocks."""
     path, plan, earlier = start.path, start.plan, start.rows or []
     entries = describe_run(plan, executor.scope, locked)
     if before := start.environment:
         if bool(before.locked_clocks) != bool(locked):
             now, then = ("locked", "not locked") if locked else ("not locked", "locked")
-            note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
+            terminal.note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(before, entries, plan.measure.sessions)
     outcome = RunResult(path, plan, rows=list(earlier), baseline=plan.baseline)
     writer = Writer(path, plan.info.columns)
     if start.rows is not None:
         writer.cut(start.rows)
     if not start.remaining:
-        note(f"{path}: nothing left to measure")
+        terminal.note(f"{path}: nothing left to measure")
         return outcome
     measured_on = {row.case: row.device_uuid for row in earlier if row.device_uuid}
     with interrupts.once():
@@ -110,7 +110,6 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
             outcome.moved += writer.begin().moved
         writer.write_environment(entries)
         with progress.make_progress(start.remaining) as display:
-            writer.note = display.note
             try:
                 for finished in executor.run(start.remaining, measured_on, display):
                     start.agree(finished.rows)
@@ -122,7 +121,7 @@ def _measure(executor: Executor, start: StartingPoint, note: Note, locked: Seque
                 outcome.interrupted = True
             finally:
                 executor.stop()
-        note_moved(locked, outcome.rows[len(earlier) :], note)
+        note_moved(locked, outcome.rows[len(earlier) :])
         writer.finish(interrupted=outcome.interrupted)
     order = {(task.case, task.session): number for number, task in enumerate(plan.tasks)}
     # -1: rows that were there before

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kbench.config.plan import requirements
-from kbench.errors import ConfigError, Note, WorkerLost
+from kbench.errors import ConfigError, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -40,6 +40,7 @@ from kbench.protocol import (
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 
 MOST_STARTS = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -55,8 +56,8 @@ class WorkerSupervisor:
     """Measures on `device`, one of those of a catalog; without it, on the current device of the worker. Starts no worker yet.
     Use it with `with`, which ends the worker.
 
-    `place` names the device in messages, and `note` receives the notes of workers. With `candidates`, the configurations run in
-    the worker of that supervisor, and the worker of this one has none of them: it draws the inputs and judges the outputs.
+    `place` names the device in messages. With `candidates`, the configurations run in the worker of that supervisor, and the
+    worker of this one has none of them: it draws the inputs and judges the outputs.
     """
 
     scope = "device"
@@ -65,13 +66,12 @@ class WorkerSupervisor:
     def __init__(
         self,
         request: CatalogRequest,
-        note: Note,
         *,
         device: DeviceInfo | None = None,
         place: str = "",
         candidates: WorkerSupervisor | None = None,
     ) -> None:
-        self._request, self._note, self._device, self._place = request, note, device, place
+        self._request, self._device, self._place = request, device, place
         self._candidates = candidates
         self._session: int | None = None
         self._stopped = False
@@ -105,7 +105,7 @@ class WorkerSupervisor:
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""
         if self._worker is None and not self._stopped:
-            self._worker = Worker(self._request, self._note, self._device.variables if self._device else {})
+            self._worker = Worker(self._request, self._device.variables if self._device else {})
         if self._stopped:  # another thread may have called `stop` meanwhile
             self.stop()
             raise WorkerLost("stopped")
@@ -185,7 +185,7 @@ class WorkerSupervisor:
                     what = f"the reference on {edge} inputs: {lost.reason}"
                     if edge == RANDOM:
                         raise ConfigError.at(f"operator {task.case.operator}", what) from None
-                    listener.note(f"{task.case.label}: left out {what}")
+                    terminal.note(f"{task.case.label}: left out {what}")
                     finished |= {(tried.name, edge) for tried in left}
                     continue
                 guilty = left[lost.step.index]
@@ -303,7 +303,7 @@ class WorkerSupervisor:
                 self._end_worker()
                 if lost.step and lost.step.step == RECORD and task.settings.kernels:
                     again = "measuring the case again without recording which kernels a call launches"
-                    listener.note(f"{task.case.label}: {lost.step.name}: {lost.reason}; {again}")
+                    terminal.note(f"{task.case.label}: {lost.step.name}: {lost.reason}; {again}")
                     task = replace(task, settings=task.settings.model_copy(update={"kernels": False}))
                     continue
                 guilty = left[lost.step.index : lost.step.index + 1] if lost.step else []

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from kbench.errors import Note, WorkerLost
+from kbench.errors import WorkerLost
 from kbench.execute.spawning import spawn, worker_environment
 from kbench.protocol import (
     LINE_LIMIT,
@@ -41,6 +41,7 @@ from kbench.protocol import (
     encode,
 )
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 from kbench.text.exception_text import in_library
 from kbench.text.printable import printable
 
@@ -87,19 +88,12 @@ class Worker:
     """One worker process, which begins to start. When it has started, it reports a catalog.
 
     request    which plug-ins it imports, and what it measures
-    note       receives its notes: lines on its stderr that begin with `kbench: `
     variables  are added to its environment
 
     Raises WorkerFailed when the system starts no process.
     """
 
-    def __init__(
-        self,
-        request: CatalogRequest,
-        note: Note = lambda line: None,
-        variables: Mapping[str, str] | None = None,
-    ) -> None:
-        self._note = note
+    def __init__(self, request: CatalogRequest, variables: Mapping[str, str] | None = None) -> None:
         self._noted: set[str] = set()
         self._secret = secrets.token_hex(8)
         self._step: StepBegun | None = None
@@ -161,7 +155,7 @@ class Worker:
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:  # the driver waits for a kernel that still runs
-            self._note(
+            terminal.note(
                 f"process {self._process.pid} was killed and has not ended yet, because its device still works: memory may "
                 "run out, and times may be too long"
             )
@@ -190,7 +184,7 @@ class Worker:
             elif waited_s >= limit_s:
                 raise self._lost(Status.TIMEOUT, f"took longer than {limit_s:g} s")
             elif self._step and waited_s >= note_s:
-                self._note(_slow(self._step, note_s))
+                terminal.note(_slow(self._step, note_s))
                 note_s *= 2
 
     def _explain_death(self) -> WorkerFailed:
@@ -243,14 +237,14 @@ class Worker:
         self._lines.put(b"")
 
     def _read_stderr(self) -> None:
-        """Keep the last lines, and show each note once."""
+        """Keep the last lines, and show each note once: a line that begins with `kbench: `."""
         assert self._process.stderr
         for data in iter(partial(self._process.stderr.readline, STDERR_LINE_BYTES), b""):
             line = printable(data.decode("utf-8", "replace").rstrip())
             self._stderr.append(line)
             if line.startswith("kbench: ") and line not in self._noted:
                 self._noted.add(line)
-                self._note(line.removeprefix("kbench: "))
+                terminal.note(line.removeprefix("kbench: "))
 
 
 def end_of(code: int) -> str:

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from kbench import files
-from kbench.errors import Note, ResultsError
+from kbench.errors import ResultsError
 from kbench.execute.environment_record import env_id
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.machine_code import save_code
@@ -20,6 +20,7 @@ from kbench.protocol import CallRecorded
 from kbench.results.environment import Environment, Machine, environment_path
 from kbench.results.row import Row, csv_header
 from kbench.results.stamps import now
+from kbench.text import terminal
 
 STAY = "the cases that were written stay"
 
@@ -65,15 +66,13 @@ def check_writable(path: Path) -> None:
 class Writer:
     """Appends rows to a CSV, case by case, and waits until they are on the disk. A killed run keeps its finished cases.
 
-    Call `begin` or `cut` first, then `write_environment`. `moved` are earlier files, under their new names. `note` receives a
-    line when somebody has removed the file during the run. Raises ResultsError when a file cannot be written; what is on the
-    disk stays.
+    Call `begin` or `cut` first, then `write_environment`. `moved` are earlier files, under their new names. Raises
+    ResultsError when a file cannot be written; what is on the disk stays.
     """
 
     def __init__(self, path: Path, axes: Iterable[str]) -> None:
         self.path = path
         self.moved: list[Path] = []
-        self.note: Note = lambda line: None
         self._header = csv_header(axes)
         self._rows: list[Row] = []
         self._environment = Environment()
@@ -105,7 +104,7 @@ class Writer:
         with files.writing(self.path, STAY):
             if not self.path.exists():
                 files.replace(self.path, self._whole())
-                self.note(f"{self.path}: was removed during the run; all rows were written again")
+                terminal.note(f"{self.path}: was removed during the run; all rows were written again")
             with self.path.open("ab", buffering=0) as file:
                 size = file.tell()
                 try:

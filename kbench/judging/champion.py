@@ -32,12 +32,12 @@ from statistics import fmean
 
 from kbench.analysis import analyse
 from kbench.analysis.pairwise import uncertainty
-from kbench.errors import Note
 from kbench.execute.existing_results import ResumeMode
 from kbench.execute.lock import hold, results_lock
 from kbench.execute.run import RunResult
 from kbench.judging.answer import DISTRUSTED, Contest
 from kbench.results.row import Row
+from kbench.text import terminal
 
 ERROR_RATE = 0.05
 """The most probable that a ledger promotes any candidate that is not faster than the champion of its time."""
@@ -98,7 +98,6 @@ class Stage:
     csv: Path
     candidate: str
     champion: str
-    note: Note
     rows: list[Row] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     of_rounds: float = 0.0
@@ -121,23 +120,23 @@ class Stage:
             pairs = [analysis.compare_pair(key, self.champion, self.candidate) for key in both]
             self.gains.append(fmean(-math.log(pair.ratio) for pair in pairs))
             self.of_rounds = fmean(pair.half_width for pair in pairs)
-            self.note(f"{self.csv.stem}, session {session}: {math.exp(self.gains[-1]):.3f}x as fast as {self.champion}")
+            terminal.note(
+                f"{self.csv.stem}, session {session}: {math.exp(self.gains[-1]):.3f}x as fast as {self.champion}"
+            )
         return bool(both)
 
 
-def contend(
-    runs: Sequence[Run], candidate: str, champion: str, folder: Path, note: Note
-) -> tuple[RunResult, Contest | None]:
+def contend(runs: Sequence[Run], candidate: str, champion: str, folder: Path) -> tuple[RunResult, Contest | None]:
     """Measure a candidate against the champion until one of them has won. The first run is that of the screen, the second, with
     another seed, that of the confirmation. Returns the rows of both with the last file, and the outcome: None if the two have
     no times to compare. Raises what a run raises, and KeyboardInterrupt."""
     folder.mkdir(parents=True, exist_ok=True)
-    with hold(results_lock(folder), str(folder), wait=True, note=note):
+    with hold(results_lock(folder), str(folder), wait=True):
         matches = [match for path in folder.iterdir() if (match := NAME.fullmatch(path.name))]
         number = 1 + max((int(match[1]) for match in matches), default=0)
         alpha = level(1 + sum(match[2] == "confirm" for match in matches))
         screen, confirmation = (
-            Stage(run, folder / f"{number:04}-{stage}.csv", candidate, champion, note)
+            Stage(run, folder / f"{number:04}-{stage}.csv", candidate, champion)
             for run, stage in zip(runs, ("screen", "confirm"), strict=True)
         )
         promising, better = True, None

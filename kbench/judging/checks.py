@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kbench.config.plan import Plan, find_extremes
-from kbench.errors import ConfigError, Note
+from kbench.errors import ConfigError
 from kbench.execute import progress
 from kbench.execute.executor import Listener
 from kbench.execute.prepare import try_operator
@@ -16,6 +16,7 @@ from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 from kbench.text.printable import printable
 from kbench.text.words import plural
 
@@ -96,7 +97,9 @@ def check_cases(
                     if task in drawn:
                         checks.refused.append(str(fault))
                     else:
-                        display.note(f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set")
+                        terminal.note(
+                            f"{task.case.label}: {fault}; mend the operator, or leave the case out with --set"
+                        )
                     display.advance(task, "left out")
                     continue
                 display.advance(task, "; ".join(filter(None, [outcome, ", ".join(failures.values())])))
@@ -112,7 +115,7 @@ def check_cases(
 
 
 def check_in_cases(
-    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, note: Note, when_right: Callable[[], object]
+    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, when_right: Callable[[], object]
 ) -> Checks:
     """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
     judged = tuple(configuration for configuration in plan.configurations if configuration.name in names)
@@ -121,12 +124,12 @@ def check_in_cases(
     try_operator(workers.try_operator, plan)
     shapes, beyond = _random_tasks(plan, like, count)
     drawn = [*shapes, *beyond]
-    note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
+    terminal.note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
 
     def check(task: Task, display: Listener) -> Iterator[Row]:
         for row in workers.check(task, display, plan.info, without_edges=task in beyond):
             if task in beyond and row.status in (Status.OOM, Status.TIMEOUT):
-                display.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
+                terminal.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
             else:
                 yield row
 
@@ -134,9 +137,11 @@ def check_in_cases(
     checks = check_cases(first, check, drawn, until_failed=True, when_right=when_right, reference_s=seconds)
     if refused := checks.refused:
         reason = printable(refused[0], FAULT_SHOWN)
-        note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
+        terminal.note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
     if checks.slow:
-        note(f"left out {plural(checks.slow, 'random shape')}: the reference has taken {RANDOM_S:g} s on others")
+        terminal.note(
+            f"left out {plural(checks.slow, 'random shape')}: the reference has taken {RANDOM_S:g} s on others"
+        )
     return checks
 
 

@@ -20,10 +20,10 @@ from kbench import interrupts
 from kbench.analysis import analyse
 from kbench.config.load import Config, load_config
 from kbench.config.plan import Plan, spread_cases
-from kbench.errors import ExitStatus, Note, SourceLocation, UsageError
+from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.existing_results import ResumeMode
-from kbench.execute.prepare import make_plan, prepare, start_worker
+from kbench.execute.prepare import note_choices, prepare, start_worker
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, check_provider, exit_status, judge_provider
@@ -35,6 +35,7 @@ from kbench.judging.two_workers import TwoWorkers
 from kbench.protocol import Catalog, ClockReading
 from kbench.results.case import Case
 from kbench.results.row import Row
+from kbench.text import terminal
 from kbench.text.suggest import unknown
 from kbench.text.words import list_words, plural
 
@@ -62,23 +63,24 @@ class JudgeOptions:
     ledger: Path | None = None
 
 
-def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
+def judge(file: Path, options: JudgeOptions) -> JudgeAnswer:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost, ExecutionError and KeyboardInterrupt."""
     config = _load(file, options, secrets.randbelow(SEEDS) if options.seed is None else options.seed)
     trusted = load_config(Path(options.against), sets=options.sets, profile=options.profile).plugins
     with (
-        TwoWorkers(config.plugins, trusted, config.source, note) as workers,
+        TwoWorkers(config.plugins, trusted, config.source) as workers,
         tempfile.TemporaryDirectory(prefix="kbench-") as scratch,
     ):
         with interrupts.once():
             catalog = workers.start()
-            plan = make_plan(config, catalog, note)
+            plan = config.resolve(catalog)
+            note_choices(config, plan)
             entrants = _entrants(plan, file, options)
-            note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
+            terminal.note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
             workers.settle(plan.operator)
             timed_beside = workers.apart and bool(entrants.baselines) and not options.ledger
             when_right = workers.begin_timing if timed_beside else lambda: None
-            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, note, when_right)
+            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, when_right)
         reproduce = partial(command_again, options.against, [file], plan.measure.seed)
         left_out_cases = checks.left_out_cases
         checked = [
@@ -93,16 +95,16 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> JudgeAnswer:
         cases = plan.cases if config.chooses_cases else spread_cases(plan, CASES)
         if correct and entrants.champion and options.ledger:
             fresh = replace(_load(file, options, secrets.randbelow(SEEDS)), only=only)
-            runs = [partial(_time, chosen, cases, note), partial(_time, fresh, cases, note)]
-            timed, contest = contend(runs, correct[0], entrants.champion, options.ledger, note)
+            runs = [partial(_time, chosen, cases), partial(_time, fresh, cases)]
+            timed, contest = contend(runs, correct[0], entrants.champion, options.ledger)
         elif correct and entrants.baselines:
-            note(f"timing {plural(len(cases), 'case')} of the config")
+            terminal.note(f"timing {plural(len(cases), 'case')} of the config")
             path = (options.out or Path(scratch)) / f"{plan.path.stem}.csv"
-            timed = _time(chosen, cases, note, path, worker=workers.timing)
+            timed = _time(chosen, cases, path, worker=workers.timing)
             for earlier in timed.moved:
-                note(f"the earlier results were moved to {earlier}")
+                terminal.note(f"the earlier results were moved to {earlier}")
         if timed.rows and not timed.interrupted and workers.apart:
-            timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct, note)
+            timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct)
         if not (checks.interrupted or timed.interrupted):
             workers.stop_limit_s = 0.0
         judged = partial(
@@ -244,7 +246,7 @@ def _judged_names(plan: Plan, file: Path, requested: Sequence[str]) -> list[str]
     ]
 
 
-def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[str], note: Note) -> list[Row]:
+def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     """The rows of a plan. Those of these candidates are `suspect` if another clock contradicts their times."""
     configurations = {configuration.name: configuration for configuration in plan.configurations}
 
@@ -252,10 +254,10 @@ def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[
         task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
         reading = workers.read_clock(task, claimed_ms, display, here=here)
         if row.ms and reading.least_ms is None and (here or not reading.wrong):
-            note(f"{row.case.label}: no other clock could take the time of {row.configuration_name}")
+            terminal.note(f"{row.case.label}: no other clock could take the time of {row.configuration_name}")
         return reading
 
-    note("checking the times with the clock of another process")
+    terminal.note("checking the times with the clock of another process")
     with progress.make_progress(()) as display:
         accelerated = plan.catalog.device.type != "cpu"
         return held_against_clock(rows, names, read, accelerated=accelerated, timer=plan.measure.timer)
@@ -264,15 +266,14 @@ def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[
 def _time(
     config: Config,
     cases: tuple[Case, ...],
-    note: Note,
     path: Path,
     continuing: ResumeMode | None = None,
     worker: WorkerSupervisor | None = None,
 ) -> RunResult:
     """Measure these cases of a config as `kbench run` does, in a worker that has begun to start if there is one. The order of
     the configurations is drawn anew each time: what comes first may get better memory."""
-    executor = worker or start_worker(config, note)
-    with prepare(config, executor, note, tried=True) as plan:
+    executor = worker or start_worker(config)
+    with prepare(config, executor, tried=True) as plan:
         configurations = random.SystemRandom().sample(plan.configurations, len(plan.configurations))
         shuffled = replace(plan, configurations=tuple(configurations), cases=cases)
-        return execute(executor, shuffled, path, note, continuing=continuing)
+        return execute(executor, shuffled, path, continuing=continuing)

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kbench.errors import Note, WorkerLost
+from kbench.errors import WorkerLost
 from kbench.execute.executor import Listener
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
 from kbench.results.row import Row
+from kbench.text import terminal
 
 HOST_BYTES, DEVICE_BYTES, DEVICE_SHARE = 2**26, 2**30, 16
 """A case is judged apart if its inputs and outputs have at most so many bytes on a host or a device, and at most this part (a
@@ -29,13 +30,12 @@ NEEDED_BYTES = 2**30
 class TwoWorkers:
     """The workers, which import these plug-ins and load the problem, if there is one. Use it with `with`: it ends them."""
 
-    def __init__(self, plugins: Sequence[str], trusted_plugins: Sequence[str], source: str, note: Note) -> None:
-        self._note = note
+    def __init__(self, plugins: Sequence[str], trusted_plugins: Sequence[str], source: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kbench-")
         self._request = CatalogRequest(tuple(plugins), source, NEEDED_BYTES)
         self._trusted_request = CatalogRequest(tuple(trusted_plugins), source, NEEDED_BYTES, self._folder.name)
-        self._candidates = WorkerSupervisor(self._request, note)
-        self._judge = WorkerSupervisor(self._trusted_request, note, candidates=self._candidates)
+        self._candidates = WorkerSupervisor(self._request)
+        self._judge = WorkerSupervisor(self._trusted_request, candidates=self._candidates)
         self._judge_catalog: Catalog | None = None  # None: the device takes only one process
         self.timing: WorkerSupervisor | None = None
         """A third worker, which will time. Nobody waits for it before."""
@@ -66,7 +66,7 @@ class TwoWorkers:
     def begin_timing(self) -> None:
         """Begin to start the worker that will time, beside the checks, unless it has begun."""
         request = CatalogRequest(self._request.plugins, self._request.source)
-        self.timing = self.timing or WorkerSupervisor(request, self._note)
+        self.timing = self.timing or WorkerSupervisor(request)
         self.timing.begin()
 
     def start(self) -> Catalog:
@@ -78,7 +78,7 @@ class TwoWorkers:
             self.stop()
             if self._device_takes_two():
                 raise
-            self._candidates = WorkerSupervisor(self._request, self._note)
+            self._candidates = WorkerSupervisor(self._request)
             return self._candidates.start()
         self._judge_catalog = judge
         described = {name: replace(info, providers=catalog.providers(name)) for name, info in judge.operators.items()}
@@ -86,7 +86,7 @@ class TwoWorkers:
 
     def _device_takes_two(self) -> bool:
         """Whether two processes can use the device that do not import the file: what that does to the other decides nothing."""
-        first, second = (WorkerSupervisor(self._trusted_request, self._note) for _ in range(2))
+        first, second = (WorkerSupervisor(self._trusted_request) for _ in range(2))
         with first, second:
             try:
                 _start_both(first, second)
@@ -103,7 +103,7 @@ class TwoWorkers:
             why = f"the file defines {operator}; to judge it apart, define that in a file that the config names under plugins:"
         self.apart = not why
         if why:
-            self._note(f"one process runs the file and judges it, and no other clock checks its times: {why}")
+            terminal.note(f"one process runs the file and judges it, and no other clock checks its times: {why}")
 
     def check(self, task: Task, listener: Listener, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""

@@ -14,12 +14,13 @@ from kbench import interrupts
 from kbench.comparison.compare import compare_results
 from kbench.comparison.model import CompareOptions, Comparison
 from kbench.comparison.verdict import Verdict
-from kbench.errors import Note, UsageError
+from kbench.errors import UsageError
 from kbench.execute.lock import hold
 from kbench.execute.writer import check_writable
 from kbench.results.stamps import digest
 from kbench.revisions.repository import Repository
 from kbench.revisions.side import RevisionSide, SessionLimit, check_out
+from kbench.text import terminal
 from kbench.text.words import plural
 
 FEWEST_SESSIONS = 3
@@ -34,7 +35,6 @@ def measure_revisions(
     head: str | None,
     config: Path,
     comparing: CompareOptions,
-    note: Note,
     *,
     arguments: Sequence[str],
     plugins: Sequence[Path],
@@ -57,45 +57,47 @@ def measure_revisions(
             f"{config}: revisions are measured with a config, not a script; measure the script in both revisions with "
             "kbench run, and compare the results with kbench compare"
         )
-    arguments = [_of_each_revision(repository, config, note), *arguments]
+    arguments = [_of_each_revision(repository, config), *arguments]
     for plugin in plugins:
-        arguments += ["--plugin", _of_each_revision(repository, plugin, note)]
+        arguments += ["--plugin", _of_each_revision(repository, plugin)]
     for revision in filter(None, (base, head)):
         repository.commit(revision)
-    with interrupts.once(), _temporary_folder(repository, note) as folder:
+    with interrupts.once(), _temporary_folder(repository) as folder:
         old_csv, new_csv = out / "base.csv", out / "head.csv"
         for csv in (old_csv, new_csv):
             check_writable(csv)
-        old = check_out(base, repository, folder / "base", old_csv, note)
-        new = check_out(head, repository, folder / "head", new_csv, note)
+        old = check_out(base, repository, folder / "base", old_csv)
+        new = check_out(head, repository, folder / "head", new_csv)
         for side in (old, new) if build else ():
             side.build(build)
         ended = _alternate(old, new, arguments, comparing, budget_s)
-        note(f"measured {plural(old.count, 'session')} of base and {plural(new.count, 'session')} of head: {ended}")
-        note(f"the results are in {old_csv} and {new_csv}")
+        terminal.note(
+            f"measured {plural(old.count, 'session')} of base and {plural(new.count, 'session')} of head: {ended}"
+        )
+        terminal.note(f"the results are in {old_csv} and {new_csv}")
         return _compare(old, new, comparing)
 
 
-def _of_each_revision(repository: Repository, path: Path, note: Note) -> str:
+def _of_each_revision(repository: Repository, path: Path) -> str:
     """The path by which each revision finds its own file: a child runs in the folder of its revision that stands for the
     working folder. A file outside of the repository keeps its path. The name of a built-in config is such a path, too."""
     place = path.absolute().parent.resolve() / path.name
     if place.is_relative_to(repository.top):
         return os.path.relpath(place, Path.cwd().resolve())
-    note(f"{path}: lies outside of the repository, so all revisions measure the same file")
+    terminal.note(f"{path}: lies outside of the repository, so all revisions measure the same file")
     return str(place)
 
 
 @contextmanager
-def _temporary_folder(repository: Repository, note: Note) -> Iterator[Path]:
+def _temporary_folder(repository: Repository) -> Iterator[Path]:
     """An empty folder for worktrees, environments and results. At the end, it is removed with all worktrees in it, also after
     a signal. A repository always has the same folder, so that the next one removes what a killed one left. One process at a
     time has it: two that measure at once would disturb each other."""
     folder = Path(tempfile.gettempdir()).resolve() / f"kbench-ab-{digest(str(repository.common))}"
-    with hold(folder.with_suffix(".lock"), f"kbench ab of {repository.top}", wait=True, note=note):
+    with hold(folder.with_suffix(".lock"), f"kbench ab of {repository.top}", wait=True):
         if folder.exists():
             _remove(repository, folder)
-            note(f"removed what a killed kbench left behind: {folder}")
+            terminal.note(f"removed what a killed kbench left behind: {folder}")
         try:
             folder.mkdir()
             yield folder
@@ -132,7 +134,7 @@ def _alternate(
                     return str(error)
                 raise SessionLimit(f"{error}; give more, or measure fewer cases") from None
             seconds = time.monotonic() - session_began
-            side.note(f"session {side.count} of {side.name}: {seconds:.1f} s")
+            terminal.note(f"session {side.count} of {side.name}: {seconds:.1f} s")
         order = (order[1], order[0])
         longest_s = max(longest_s, time.monotonic() - pair_began)
         if head.count >= FEWEST_SESSIONS:

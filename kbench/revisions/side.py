@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench import files
-from kbench.errors import ExecutionError, ExitStatus, Note, ResultsError, UsageError
+from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.writer import move_aside
 from kbench.launches.kernels_file import kernels_path
 from kbench.launches.machine_code import code_folder
 from kbench.results.environment import environment_path, read_environment
 from kbench.revisions.process import Ended, run_process
 from kbench.revisions.repository import Repository, plain_environment
+from kbench.text import terminal
 
 ENVIRONMENT_LIMIT_S = 300.0
 """Limit for making a virtual environment, in seconds."""
@@ -51,17 +52,16 @@ class RevisionSide:
     folder: Path
     repository: Repository
     csv: Path
-    note: Note
     python: str = sys.executable
     count: int = 0
 
     def build(self, command: str) -> None:
         """Run a build command in a virtual environment of the side's own, which also sees the packages of this one.
 
-        The side is then measured with the Python of that environment. Raises ExecutionError, after the end of the command's
-        output went to `note`.
+        The side is then measured with the Python of that environment. Raises ExecutionError, after a note with the
+        end of the command's output.
         """
-        self.note(f"building {self.name}: {command}")
+        terminal.note(f"building {self.name}: {command}")
         place = self.root.with_name(f"environment-{self.root.name}")
         venv = [sys.executable, "-m", "venv", str(place)]
         self._run("python -m venv", venv, plain_environment(), ENVIRONMENT_LIMIT_S)
@@ -84,11 +84,11 @@ class RevisionSide:
         self._run(f"the build {command!r}", command, environment, BUILD_LIMIT_S)
 
     def _run(self, step: str, command: Sequence[str] | str, environment: Mapping[str, str], limit_s: float) -> None:
-        """Run a step of the build. Raises ExecutionError if it fails, after the end of its output went to `note`."""
+        """Run a step of the build. Raises ExecutionError if it fails, after a note with the end of its output."""
         ended = run_process(command, self.root, environment, limit_s)
         if ended.code != 0:
             for line in ended.tail:
-                self.note(f"  {line}")
+                terminal.note(f"  {line}")
             ending = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
             advice = "the lines above are the end of its output" if ended.tail else "it printed nothing"
             raise ExecutionError(f"{self.name}: {step} failed: {ending}; {advice}")
@@ -125,7 +125,7 @@ class RevisionSide:
         self._keep(scratch)
         profile = read_environment(self.csv)[0].profile
         if profile and self.count == 1 and "--profile" not in arguments:
-            self.note(f"{self.name}: no accelerator here: profile {profile} of {Path(arguments[0]).name} applies")
+            terminal.note(f"{self.name}: no accelerator here: profile {profile} of {Path(arguments[0]).name} applies")
 
     def _raise(self, ended: Ended, limit_s: float) -> None:
         if ended.code is None:
@@ -144,7 +144,7 @@ class RevisionSide:
         """Copy the results of whole sessions to where the user finds them. Earlier results there are moved aside."""
         if self.count == 1:
             for earlier in move_aside(self.csv):
-                self.note(f"the earlier results were moved to {earlier}")
+                terminal.note(f"the earlier results were moved to {earlier}")
         [measured, *others] = scratch.glob("*.csv")
         if others:
             raise ResultsError(f"{self.name}: kbench run wrote {1 + len(others)} results files, but should write one")
@@ -160,7 +160,7 @@ class RevisionSide:
             shutil.copytree(code, code_folder(self.csv), dirs_exist_ok=True)
 
 
-def check_out(revision: str | None, repository: Repository, root: Path, csv: Path, note: Note) -> RevisionSide:
+def check_out(revision: str | None, repository: Repository, root: Path, csv: Path) -> RevisionSide:
     """Check a revision out in the new folder `root`. None is the working tree as it is now. Raises UsageError."""
     if revision is None:
         name = "the working tree"
@@ -170,11 +170,11 @@ def check_out(revision: str | None, repository: Repository, root: Path, csv: Pat
         name = commit[:9] if commit.startswith(revision) else f"{revision} ({commit[:9]})"
         repository.add_worktree(root, commit)
     if (root / ".gitmodules").is_file():
-        note(
+        terminal.note(
             f"{name} has submodules, which kbench does not check out; if the kernels need them, add "
             "--build 'git submodule update --init --recursive'"
         )
     relative = Path.cwd().resolve().relative_to(repository.top)
     if not (root / relative).is_dir():
         raise UsageError(f"{name} has no folder {relative}; start kbench from the top of the repository")
-    return RevisionSide(name, root, root / relative, repository, csv, note)
+    return RevisionSide(name, root, root / relative, repository, csv)

@@ -28,6 +28,10 @@ LOG_WIDTH = 120
 """Columns of text in a pipe or a file. The log of a CI job shows them without wrapping."""
 
 
+live_console: Console | None = None
+"""That of a progress bar, while there is one: notes appear above the bar."""
+
+
 def console(*, stderr: bool = False, live: bool = False) -> Console:
     """A console that writes plain text and colours. `live`: it also moves the cursor, for a progress bar."""
     # here and below: importing rich takes longer than `kbench --help`
@@ -71,7 +75,7 @@ def warn(message: str) -> None:
 
 def note(message: str) -> None:
     """Print a line about progress to stderr."""
-    console(stderr=True).print(message, markup=False)
+    (live_console or console(stderr=True)).print(message, markup=False)
 
 
 def is_terminal() -> bool:

@@ -107,10 +107,7 @@ def task(*providers: str) -> Task:
 
 
 class Silent:
-    """A listener that keeps notes only."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
+    """A listener that shows nothing."""
 
     def begin(self, task: Task, place: str) -> None:
         return None
@@ -118,12 +115,8 @@ class Silent:
     def event(self, event: Any, place: str) -> None:
         return None
 
-    def note(self, line: str) -> None:
-        self.notes.append(line)
 
-
-def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
+def measured(*providers: str) -> dict[str, Row]:
     """The rows of these providers, by name, as the workers send them."""
-    listener = listener or Silent()
-    with WorkerSupervisor(CatalogRequest(()), listener.note) as supervisor:
-        return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}
+    with WorkerSupervisor(CatalogRequest(())) as supervisor:
+        return {row.provider: row for row in supervisor.measure(task(*providers), Silent()).rows}

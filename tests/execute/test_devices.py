@@ -83,11 +83,11 @@ def test_a_lost_device_gets_no_more_cases_and_the_others_measure_theirs(stand_in
     dead = repr(str(tmp_path / "dead"))
     stand_in(MEASURE.replace("DEAD", dead), START.replace("DEAD", dead))
     todo = [replace(task("mine"), case=each.case) for each in tasks((1, 0), (2, 0), (3, 0), (4, 0), (5, 0))]
-    listener, measured = Silent(), list[Finished]()
-    executor = Devices(CatalogRequest(()), listener.note, "2,1,GPU-0", spread=False)
+    measured = list[Finished]()
+    executor = Devices(CatalogRequest(()), "2,1,GPU-0", spread=False)
     try:
         with pytest.raises(ExecutionError, match=r"1 of 5 cases are not measured, because device 1 was lost: "):
-            for finished in executor.run(todo, {}, listener):
+            for finished in executor.run(todo, {}, Silent()):
                 measured.append(finished)
     finally:
         executor.stop()

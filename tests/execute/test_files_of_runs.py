@@ -22,15 +22,13 @@ def row(n: int) -> Row:
     return Row(Case("softmax", {"M": 16, "N": n}, "float32"), "torch-native", ms=0.1)
 
 
-def begun(folder: Path) -> tuple[Writer, list[str]]:
-    """A writer that has written two cases, and a list of its notes from here on."""
-    notes: list[str] = []
+def begun(folder: Path) -> Writer:
+    """A writer that has written two cases."""
     writer = Writer(folder / "results" / "s.csv", ("M", "N")).begin()
-    writer.note = notes.append
     writer.write_environment(Environment(env_id="e"))
     writer.write([row(1)])
     writer.write([row(2)])
-    return writer, notes
+    return writer
 
 
 def sizes(path: Path) -> list[object]:
@@ -38,8 +36,10 @@ def sizes(path: Path) -> list[object]:
     return [row.case.axes["N"] for row in read_results(path).rows]
 
 
-def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, notes = begun(tmp_path)
+def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    writer = begun(tmp_path)
 
     def interrupted(file: int) -> None:
         raise KeyboardInterrupt
@@ -53,16 +53,14 @@ def test_ctrl_c_in_the_middle_of_a_case_leaves_whole_cases(tmp_path: Path, monke
     assert sizes(writer.path) == [1, 2, 4] and notes == []
 
 
-def test_a_results_file_has_one_lock_for_all_links_and_where_none_can_be_taken_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_results_file_has_one_lock_for_all_links_and_where_none_can_be_taken_the_run_goes_on(
+    tmp_path: Path, notes: list[str]
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    notes: list[str] = []
-    one, other = (
-        hold(results_lock(folder / "s.csv"), "s.csv", wait=False, note=notes.append)
-        for folder in (tmp_path, tmp_path / "link")
-    )
+    one, other = (hold(results_lock(folder / "s.csv"), "s.csv", wait=False) for folder in (tmp_path, tmp_path / "link"))
     with one, pytest.raises(Busy, match=f"s.csv is in use by process {os.getpid()}"), other:
         pass
-    with hold(tmp_path, "the host", wait=False, note=notes.append):
+    with hold(tmp_path, "the host", wait=False):
         pass
     assert [note.partition(" (")[0] for note in notes] == ["cannot tell whether another run uses the host"]
 

@@ -52,7 +52,7 @@ def run(
 ) -> tuple[list[Row], ProgramRun]:
     """Run processes to their end. Returns the rows of those that have ended in a step."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    written = ProgramRun("program", folder, print)
+    written = ProgramRun("program", folder)
     with _watched(written, silence_limit_s) as program:
         lost = program.run_to_end([sys.executable, "-c", PROCESSES + code])
     return [row for row, _ in lost], written

@@ -13,11 +13,13 @@ from common import ROOT
 from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
 
 from kbench.errors import ConfigError, WorkerLost
+from kbench.execute.progress import LiveProgress
 from kbench.execute.spawning import end_unused, spawn, start_ahead, worker_environment
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
+from kbench.text import terminal
 
 DEEDS = {
     "closes its descriptors": ("os.closerange(0, 256); time.sleep(60)", "the process closed the pipe to kbench"),
@@ -70,7 +72,7 @@ def test_a_worker_that_ends_again_between_two_steps_costs_the_case(stand_in: Sta
 def test_a_reference_that_ends_the_worker_in_a_trial_is_the_operators_fault(stand_in: StandIn) -> None:
     stand_in("os._exit(3)")
     says = r"operator softmax: a trial call of its functions on .* failed: the process exited with code 3"
-    with WorkerSupervisor(CatalogRequest(()), Silent().note) as supervisor, pytest.raises(ConfigError, match=says):
+    with WorkerSupervisor(CatalogRequest(())) as supervisor, pytest.raises(ConfigError, match=says):
         supervisor.try_operator(task("mine"))
 
 
@@ -114,12 +116,11 @@ def test_a_worker_that_does_not_read_is_not_waited_for(stand_in: StandIn) -> Non
         list(worker.ask(CatalogRequest(("more than a pipe holds" * 100_000,)), limit_s=0.5))
 
 
-def test_a_flood_on_stderr_does_no_harm(stand_in: StandIn) -> None:
-    listener = Silent()
+def test_a_flood_on_stderr_does_no_harm(stand_in: StandIn, notes: list[str]) -> None:
     stand_in("begin(); os.write(2, b'kbench: \\x1b[2Jnote\\n' * 9); os.write(2, b'x' * (1 << 26)); os._exit(5)")
-    row = measured("mine", listener=listener)["mine"]
+    row = measured("mine")["mine"]
     assert row.status is Status.CRASHED and len(row.reason) < 1000
-    assert listener.notes == ["\\x1b[2Jnote"], "once"
+    assert notes == ["\\x1b[2Jnote"], "once"
 
 
 # -- a configuration that takes the worker down again and again
@@ -130,7 +131,7 @@ EXITS = CULPRIT.replace("DEED", "request['case']['axes']['M'] == 99 or os._exit(
 def test_it_costs_two_cases_in_a_row_and_a_case_that_it_survives_begins_the_count_anew(stand_in: StandIn) -> None:
     stand_in(EXITS)
     todo = task("neighbour", "culprit")
-    with WorkerSupervisor(CatalogRequest(()), Silent().note) as supervisor:
+    with WorkerSupervisor(CatalogRequest(())) as supervisor:
         rows = [
             {row.provider: row for row in supervisor.measure(replace(todo, case=case), Silent()).rows}
             for case in (replace(todo.case, axes={"M": M, "N": 64}) for M in (1, 99, 2, 3, 4))
@@ -165,13 +166,12 @@ say("Rows", rows=rows())
 
 @pytest.mark.parametrize(("name", "fault"), [("dies", "killed by SIGSEGV"), ("hangs", "took longer than 0.3 s")])
 def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
-    stand_in: StandIn, name: str, fault: str
+    stand_in: StandIn, notes: list[str], name: str, fault: str
 ) -> None:
     stand_in(RECORDS)
-    listener = Silent()
-    assert [row.status for row in measured("a", name, listener=listener).values()] == [Status.OK, Status.OK]
+    assert [row.status for row in measured("a", name).values()] == [Status.OK, Status.OK]
     again = "measuring the case again without recording which kernels a call launches"
-    assert listener.notes == [f"softmax M=8 N=64 float32: {name}: {fault} while recording its kernels; {again}"]
+    assert notes == [f"softmax M=8 N=64 float32: {name}: {fault} while recording its kernels; {again}"]
 
 
 # -- the start
@@ -219,3 +219,12 @@ def test_a_process_that_was_started_ahead_is_a_worker_only_in_the_same_environme
     assert children() & ahead == {workers[0].pid}
     for worker in workers:
         worker.kill()
+
+
+def test_a_note_stands_above_the_progress_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+    with LiveProgress(1):
+        terminal.note("of a worker")
+    assert "\x1b[2Kof a worker\n" in capsys.readouterr().err

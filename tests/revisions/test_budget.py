@@ -35,8 +35,6 @@ def test_no_pair_of_sessions_begins_that_would_exceed_the_budget(
             self.count += 1
             order.append(self.name)
 
-        def note(self, line: str) -> None: ...
-
     unclear = SimpleNamespace(rows=[SimpleNamespace(verdict=Verdict.UNCLEAR)])
     monkeypatch.setattr(ab, "_compare", lambda *arguments: unclear)
     monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(order)))
