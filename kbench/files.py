@@ -12,32 +12,11 @@ from pathlib import Path
 from kbench.errors import ResultsError
 
 
-@contextmanager
-def replacing(path: Path, data: bytes, *, follow: bool = True) -> Iterator[None]:
-    """Write `data` to a new file beside `path`, run the body, then put the new file in the place of `path`.
-
-    A reader sees the old file or the new one, never a part. A full disk leaves the old file unchanged. If `path` is a link, its
-    target is replaced, or the link itself without `follow`. Raises OSError.
-    """
-    target = Path(os.path.realpath(path)) if follow and path.is_symlink() else path
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            if target.exists():
-                shutil.copymode(target, temporary)
-            os.fsync(file.fileno())
-        yield
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def replace(path: Path, data: str | bytes) -> None:
     """Replace the content of a file with `data`, and make its folder. If that fails, it is unchanged. Raises ResultsError.
 
-    A path that is not a regular file (`/dev/stdout`) is written to, not replaced.
+    A reader sees the old file or the new one, never a part. If `path` is a link, its target is replaced. A path that is not a
+    regular file (`/dev/stdout`) is written to, not replaced.
     """
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
     with writing(path):
@@ -45,8 +24,18 @@ def replace(path: Path, data: str | bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
             return
-        with replacing(path, content):
-            pass
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager

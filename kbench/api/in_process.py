@@ -14,7 +14,8 @@ import torch
 from kbench.contract import registry
 from kbench.contract.origin import registering_for
 from kbench.errors import ConfigError, ExecutionError
-from kbench.execute.executor import Finished, Listener
+from kbench.execute.executor import Finished
+from kbench.execute.progress import PlainProgress
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
@@ -95,19 +96,19 @@ class InProcess:
         if fault:
             raise ConfigError.at(fault.where, fault.what)
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         for task in tasks:
-            yield self._measure(task, listener)
+            yield self._measure(task, display)
 
-    def _measure(self, task: Task, listener: Listener) -> Finished:
+    def _measure(self, task: Task, display: PlainProgress) -> Finished:
         calls: list[CallRecorded] = []
 
         def emit(event: Message) -> None:
             if isinstance(event, CallRecorded):
                 calls.append(event)
-            listener.event(event, "")
+            display.event(event, "")
 
-        listener.begin(task, "")
+        display.begin(task, "")
         self._device.use_threads(task.settings.threads)
         operator = registry.operator(task.case.operator)
         self._guard.watch(operator)

@@ -19,7 +19,7 @@ from typing import Any
 import distributed
 
 from kbench.errors import ExecutionError, WorkerLost
-from kbench.execute.executor import Finished, Listener, make_failed_row
+from kbench.execute.executor import Finished, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
@@ -65,7 +65,7 @@ class Cluster:
     def try_operator(self, task: Task) -> None:
         """Nothing to do: each case reports a fault of the operator where it is measured."""
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         jobs: dict[tuple[Case, int], list[Task]] = {}
         for task in tasks:
             jobs.setdefault((task.case, task.session if self._spread else 0), []).append(task)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kbench.errors import ExecutionError, UsageError, WorkerLost
-from kbench.execute.executor import Finished, Listener
+from kbench.execute.executor import Finished
+from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
@@ -41,7 +42,7 @@ class Devices:
     def try_operator(self, task: Task) -> None:
         self._scout.try_operator(task)
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         self._scout.stop()
         uuids = {device.uuid for device in self.devices}
         placed = {case: uuid for case, uuid in measured_on.items() if uuid in uuids}
@@ -53,7 +54,7 @@ class Devices:
             try:
                 supervisor.start()
                 while task := todo.take(device.uuid):
-                    results.put((device, supervisor.measure(task, listener)))
+                    results.put((device, supervisor.measure(task, display)))
                 results.put((device, None))
             except Exception as error:  # noqa: BLE001  the main thread raises it
                 results.put((device, error))

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, Message, Task
+from kbench.execute.progress import PlainProgress
+from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, Task
 from kbench.results.case import Case, format_params
 from kbench.results.environment import Machine
 from kbench.results.row import Row
@@ -37,14 +38,6 @@ class Finished:
     calls: tuple[CallRecorded, ...] = ()
 
 
-class Listener(Protocol):
-    """Receives reports while tasks are measured. An executor with several places calls it from several threads."""
-
-    def begin(self, task: Task, place: str) -> None: ...
-
-    def event(self, event: Message, place: str) -> None: ...
-
-
 class Executor(Protocol):
     """Measures tasks.
 
@@ -69,9 +62,10 @@ class Executor(Protocol):
         """Call the operator's own functions on the case of a task, before anything is measured. Raises ConfigError when one
         fails. An executor that measures on other hosts may skip this: its tasks then report the fault."""
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         """Yield every task once, when it is finished. The caller has locked the devices. `measured_on` has the UUID of the
-        device that has measured earlier sessions of a case; a cluster cannot choose a device by it. Raises ExecutionError if
+        device that has measured earlier sessions of a case; a cluster cannot choose a device by it. An executor with several
+        places calls `display` from several threads. Raises ExecutionError if
         devices were lost, after all that the others could measure."""
 
     def stop(self) -> None:

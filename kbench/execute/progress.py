@@ -14,7 +14,7 @@ from kbench.text.numbers import microseconds
 
 
 class PlainProgress:
-    """Prints one line per case, for logs and CI. Implements the Listener of executor.py."""
+    """Prints one line per case, for logs and CI."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         self.total, self.sessions, self.done = total, sessions, 0

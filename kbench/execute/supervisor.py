@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from kbench.config.plan import requirements
 from kbench.errors import ConfigError, WorkerLost
-from kbench.execute.executor import Finished, Listener, make_failed_row
+from kbench.execute.executor import Finished, make_failed_row
+from kbench.execute.progress import PlainProgress
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
     COMPUTE,
@@ -97,10 +98,10 @@ class WorkerSupervisor:
     def devices(self) -> list[DeviceInfo]:
         return [self.catalog.device]
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], listener: Listener) -> Iterator[Finished]:
+    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         """Measure tasks in their order. Raises WorkerLost."""
         for task in tasks:
-            yield self.measure(task, listener)
+            yield self.measure(task, display)
 
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""
@@ -128,13 +129,13 @@ class WorkerSupervisor:
         if self._worker:
             self._worker.stop(limit_s)
 
-    def measure(self, task: Task, listener: Listener) -> Finished:
+    def measure(self, task: Task, display: PlainProgress) -> Finished:
         """Measure a task. Each session gets a new process. Raises WorkerLost."""
         if self._session not in (None, task.session):
             self._end_worker()
         self._session = task.session
-        listener.begin(task, self._place)
-        rows, calls = self._rows(task, listener)
+        display.begin(task, self._place)
+        rows, calls = self._rows(task, display)
         device = self._device or self.catalog.device
         return Finished(task, rows, device, self.catalog.machine, self._place, tuple(calls))
 
@@ -150,7 +151,7 @@ class WorkerSupervisor:
             if isinstance(answer, Fault):
                 raise ConfigError.at(answer.where, answer.message)
 
-    def check(self, task: Task, listener: Listener, *, without_edges: bool = False) -> Iterator[Row]:
+    def check(self, task: Task, display: PlainProgress, *, without_edges: bool = False) -> Iterator[Row]:
         """Yield a row per configuration and edge input, or for random inputs alone. A configuration that ends the worker on
         an edge input gets a row that says so, and the others follow. After two such inputs in a row the rest is not tried. An
         edge input on which the reference ends the worker is left out.
@@ -165,7 +166,7 @@ class WorkerSupervisor:
         ]:
             request = CheckRequest(replace(task, configurations=tuple(left)), tuple(finished), without_edges)
             try:
-                for event in self._answers(request, listener):
+                for event in self._answers(request, display):
                     for row in event.rows if isinstance(event, Rows) else ():
                         finished.add((row.configuration_name, row.edge))
                         if row.edge == RANDOM and row.status.declined:
@@ -200,17 +201,17 @@ class WorkerSupervisor:
                     if (tried.name, edge) not in finished:
                         yield replace(not_tried, edge=edge)
 
-    def read_clock(self, request: ClockRequest, listener: Listener) -> ClockReading:
+    def read_clock(self, request: ClockRequest, display: PlainProgress) -> ClockReading:
         """What the clock of this worker says of a configuration that runs in the worker of the candidates, or here."""
         reading = ClockReading()
         try:
-            for event in self._answers(request, listener):
+            for event in self._answers(request, display):
                 reading = event if isinstance(event, ClockReading) else reading
         except WorkerLost:
             self._end_worker()
         return reading
 
-    def _answers(self, request: Task | CheckRequest | ClockRequest, listener: Listener) -> Iterator[Message]:
+    def _answers(self, request: Task | CheckRequest | ClockRequest, display: PlainProgress) -> Iterator[Message]:
         """What the worker answers. If the configurations run in another worker, it asks that for their calls.
 
         Raises ConfigError for a fault of the operator.
@@ -223,15 +224,15 @@ class WorkerSupervisor:
                 self.reference_s += time.monotonic() - begun
             begun = time.monotonic() if isinstance(event, StepBegun) and event.step == COMPUTE else None
             if self._candidates and isinstance(event, CallRequest):
-                worker.reply(self._candidates.call(event, listener))
+                worker.reply(self._candidates.call(event, display))
                 continue
             fault = event if isinstance(event, Fault) else fault
-            listener.event(event, self._place)
+            display.event(event, self._place)
             yield event
         if fault:
             raise ConfigError.at(fault.where, fault.message)
 
-    def call(self, request: CallRequest, listener: Listener) -> Delivered:
+    def call(self, request: CallRequest, display: PlainProgress) -> Delivered:
         """What a configuration delivers on inputs of another worker. If its process dies, that is what it delivers."""
         task, [configuration] = request.task, request.task.configurations
         if not_tried := self._not_tried(configuration, task):
@@ -239,7 +240,7 @@ class WorkerSupervisor:
         delivered = Delivered(Status.ERROR, "its worker process delivered nothing")
         try:
             for event in self.ready(task).ask(request):
-                listener.event(event, self._place)
+                display.event(event, self._place)
                 if isinstance(event, Delivered):
                     delivered = event
         except WorkerFailed as lost:
@@ -284,7 +285,7 @@ class WorkerSupervisor:
             self._worker.stop(STOP_LIMIT_S if self._stopped else KILLED_LIMIT_S)
             self._worker = None
 
-    def _rows(self, task: Task, listener: Listener) -> tuple[list[Row], list[CallRecorded]]:
+    def _rows(self, task: Task, display: PlainProgress) -> tuple[list[Row], list[CallRecorded]]:
         """One row per configuration, then the controls; and what their calls launch."""
         failed = {tried.name: row for tried in task.configurations if (row := self._not_tried(tried, task))}
         rows, calls = list[Row](), list[CallRecorded]()
@@ -292,7 +293,7 @@ class WorkerSupervisor:
         while left := [configuration for configuration in task.configurations if configuration.name not in failed]:
             try:
                 rows = []
-                for event in self._answers(replace(task, configurations=tuple(left)), listener):
+                for event in self._answers(replace(task, configurations=tuple(left)), display):
                     if isinstance(event, Rows):
                         # code of a provider may have written another case, of which less is asked
                         rows, stateful = [replace(row, case=task.case) for row in event.rows], event.stateful

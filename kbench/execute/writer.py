@@ -81,8 +81,9 @@ class Writer:
     def begin(self) -> Writer:
         """Begin a new file. An earlier one is renamed, with the files beside it."""
         check_writable(self.path)
-        with files.writing(self.path), files.replacing(self.path, self._whole(), follow=False):
+        with files.writing(self.path):
             self.moved = move_aside(self.path)
+        files.replace(self.path, self._whole())
         return self
 
     def cut(self, rows: Sequence[Row]) -> Writer:

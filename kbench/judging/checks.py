@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from kbench.config.plan import Plan, find_extremes
 from kbench.errors import ConfigError
 from kbench.execute import progress
-from kbench.execute.executor import Listener
 from kbench.execute.prepare import try_operator
 from kbench.execute.worker import WorkerFailed
 from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
@@ -60,7 +59,7 @@ class Checks:
 
 def check_cases(
     chosen: Sequence[Task],
-    check: Callable[[Task, Listener], Iterable[Row]],
+    check: Callable[[Task, progress.PlainProgress], Iterable[Row]],
     drawn: Sequence[Task] = (),
     *,
     until_failed: bool = False,
@@ -126,7 +125,7 @@ def check_in_cases(
     drawn = [*shapes, *beyond]
     terminal.note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
 
-    def check(task: Task, display: Listener) -> Iterator[Row]:
+    def check(task: Task, display: progress.PlainProgress) -> Iterator[Row]:
         for row in workers.check(task, display, plan.info, without_edges=task in beyond):
             if task in beyond and row.status in (Status.OOM, Status.TIMEOUT):
                 terminal.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")

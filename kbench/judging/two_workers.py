@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kbench.errors import WorkerLost
-from kbench.execute.executor import Listener
+from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S
 from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
@@ -105,10 +105,10 @@ class TwoWorkers:
         if why:
             terminal.note(f"one process runs the file and judges it, and no other clock checks its times: {why}")
 
-    def check(self, task: Task, listener: Listener, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
+    def check(self, task: Task, display: PlainProgress, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""
         apart = self.apart and info.tensor_bytes(task.case) <= self._most_bytes()
-        return (self._judge if apart else self._candidates).check(task, listener, without_edges=without_edges)
+        return (self._judge if apart else self._candidates).check(task, display, without_edges=without_edges)
 
     def slow_reference_s(self) -> float:
         """How long the reference of a problem has taken so far. 0 for other operators."""
@@ -120,9 +120,9 @@ class TwoWorkers:
             return HOST_BYTES
         return min(DEVICE_BYTES, (catalog.memory_bytes or 0) // DEVICE_SHARE)
 
-    def read_clock(self, task: Task, claimed_ms: float, listener: Listener, *, here: bool) -> ClockReading:
+    def read_clock(self, task: Task, claimed_ms: float, display: PlainProgress, *, here: bool) -> ClockReading:
         """What the clock of the process that judges says of the only configuration of a task, which runs there if `here`."""
-        return self._judge.read_clock(ClockRequest(task, claimed_ms, here), listener)
+        return self._judge.read_clock(ClockRequest(task, claimed_ms, here), display)
 
     def try_operator(self, task: Task) -> None:
         """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from making import machine_info
 
+from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, Configuration, Measure, Task
 from kbench.results.case import Case
@@ -106,17 +106,7 @@ def task(*providers: str) -> Task:
     )
 
 
-class Silent:
-    """A listener that shows nothing."""
-
-    def begin(self, task: Task, place: str) -> None:
-        return None
-
-    def event(self, event: Any, place: str) -> None:
-        return None
-
-
 def measured(*providers: str) -> dict[str, Row]:
     """The rows of these providers, by name, as the workers send them."""
     with WorkerSupervisor(CatalogRequest(())) as supervisor:
-        return {row.provider: row for row in supervisor.measure(task(*providers), Silent()).rows}
+        return {row.provider: row for row in supervisor.measure(task(*providers), PlainProgress(1)).rows}

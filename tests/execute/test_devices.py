@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stand_in import SETTINGS, Silent, StandIn, task
+from stand_in import SETTINGS, StandIn, task
 
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.executor import Finished
+from kbench.execute.progress import PlainProgress
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
 from kbench.results.case import Case
 
@@ -87,7 +88,7 @@ def test_a_lost_device_gets_no_more_cases_and_the_others_measure_theirs(stand_in
     executor = Devices(CatalogRequest(()), "2,1,GPU-0", spread=False)
     try:
         with pytest.raises(ExecutionError, match=r"1 of 5 cases are not measured, because device 1 was lost: "):
-            for finished in executor.run(todo, {}, Silent()):
+            for finished in executor.run(todo, {}, PlainProgress(1)):
                 measured.append(finished)
     finally:
         executor.stop()

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 from common import ROOT
-from stand_in import CULPRIT, HONEST, Silent, StandIn, measured, task
+from stand_in import CULPRIT, HONEST, StandIn, measured, task
 
 from kbench.errors import ConfigError, WorkerLost
-from kbench.execute.progress import LiveProgress
+from kbench.execute.progress import LiveProgress, PlainProgress
 from kbench.execute.spawning import end_unused, spawn, start_ahead, worker_environment
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import NONSENSE, Worker
@@ -133,7 +133,7 @@ def test_it_costs_two_cases_in_a_row_and_a_case_that_it_survives_begins_the_coun
     todo = task("neighbour", "culprit")
     with WorkerSupervisor(CatalogRequest(())) as supervisor:
         rows = [
-            {row.provider: row for row in supervisor.measure(replace(todo, case=case), Silent()).rows}
+            {row.provider: row for row in supervisor.measure(replace(todo, case=case), PlainProgress(1)).rows}
             for case in (replace(todo.case, axes={"M": M, "N": 64}) for M in (1, 99, 2, 3, 4))
         ]
     assert {row["neighbour"].status for row in rows} == {Status.OK}
