@@ -1,9 +1,8 @@
-"""Runs child processes with a time limit, and ends them with all that they started in their group."""
+"""Runs child processes with a time limit, and ends them with all that they have started."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import subprocess
 import sys
@@ -13,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kbench.execute.worker import kill_tree
+
 END_LIMIT_S = 10.0
-"""How long a child may take to end after SIGTERM. Then it is killed."""
+"""How long to wait for the end of a killed child, which may wait for a file system that does not answer."""
 
 TAIL_LINES = 20
 
@@ -55,11 +56,12 @@ def run_process(command: Sequence[str] | str, folder: Path, environment: Mapping
         )
         code: int | None = None
         try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(limit_s)
         finally:
-            _end(process)
+            kill_tree(process.pid)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_LIMIT_S)
         texts = []
         for file in (output, errors):
             file.seek(0)
@@ -69,17 +71,3 @@ def run_process(command: Sequence[str] | str, folder: Path, environment: Mapping
 
 def _end_with_the_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the child if it still runs, and what is left of its group."""
-    if process.poll() is None:
-        _signal(process, signal.SIGTERM)
-    _signal(process, signal.SIGKILL)
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # nothing is left
-        os.killpg(process.pid, number)
-    with suppress(subprocess.TimeoutExpired):  # it waits for a file system that does not answer
-        process.wait(END_LIMIT_S)
