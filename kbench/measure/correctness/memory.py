@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import SystemRandom
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,12 +109,16 @@ def same_values(a: Tensor, b: Tensor) -> Tensor:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of one tensor lies in the memory of the other."""
-    (a_start, a_end), (b_start, b_end) = _bytes(a), _bytes(b)
-    if max(a_start, b_start) >= min(a_end, b_end):
-        return False
-    start = min(a_start, b_start)
-    return bool(_of_bytes(_occupied(a, start, max(a_end, b_end)), b, start).any())
+    """Whether an element of one tensor lies in the memory of the other. numpy knows it from addresses and strides, and reads no
+    memory: it may be that of a device."""
+    return bool(np.shares_memory(_layout(a), _layout(b)))
+
+
+def _layout(x: Tensor) -> Any:
+    """A numpy array where the tensor lies. Nobody may read it."""
+    size = x.element_size()
+    places = {"data": (x.data_ptr(), True), "shape": x.shape, "strides": tuple(stride * size for stride in x.stride())}
+    return np.asarray(SimpleNamespace(__array_interface__={"version": 3, "typestr": f"|V{size}", **places}))
 
 
 def overlaps_itself(x: Tensor) -> bool:
@@ -123,28 +130,9 @@ def overlaps_itself(x: Tensor) -> bool:
         reach += (size - 1) * stride
     else:
         return False
-    if x.numel() == 0:
-        return False
-    return int(_occupied(x, *_bytes(x)).sum()) < x.nbytes
-
-
-def _occupied(x: Tensor, start: int, end: int) -> Tensor:
-    """Which bytes of memory from `start` to `end` a tensor occupies."""
-    occupied = torch.zeros(end - start, dtype=torch.bool, device=x.device)
-    _of_bytes(occupied, x, start).fill_(True)
-    return occupied
-
-
-def _bytes(x: Tensor) -> tuple[int, int]:
-    """The addresses from the first byte of a tensor to behind its last one."""
-    return x.data_ptr(), x.data_ptr() + spanned_elements(x) * x.element_size()
-
-
-def _of_bytes(occupied: Tensor, x: Tensor, start: int) -> Tensor:
-    """The elements of `occupied`, one for each byte of memory from `start`, that stand for a tensor."""
-    size = x.element_size()
-    strides = [stride * size for stride in x.stride()]
-    return occupied.as_strided((*x.shape, size), (*strides, 1), x.data_ptr() - start)
+    occupied = torch.zeros(spanned_elements(x), dtype=torch.bool, device=x.device)
+    occupied.as_strided(x.shape, x.stride()).fill_(True)
+    return int(occupied.sum()) < x.numel()
 
 
 def is_view(output: Tensor, x: Tensor) -> bool:
