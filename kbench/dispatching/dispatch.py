@@ -14,8 +14,7 @@ import numpy as np
 
 from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.dispatching.evidence import Evidence, Point, evidence_of
-from kbench.dispatching.grow import grow
-from kbench.dispatching.tree import Decision
+from kbench.dispatching.grow import Decision, grow
 from kbench.files import replace
 from kbench.plotting.choices import ChoicePanel
 from kbench.plotting.names import title_of
@@ -129,7 +128,7 @@ def _header(decision: Decision, evidence: Evidence, sources: Sequence[ResultsFil
         f"Measured: {'; '.join(measured)}.",
         *(f"{line[0].upper()}{line[1:]}." for line in report),
     ]
-    if decision.providers == [decision.general]:
+    if len(decision.providers) == 1:
         lines.append(f"{decision.general} has a trusted time in every measured case. `choose` always returns it.")
     else:
         lines += [

@@ -1,23 +1,26 @@
-"""Grows the tree from the evidence, by regret: the share of time that a choice loses to the best.
+"""A decision, which is a Python function that names a provider. It grows from the evidence, by regret: the share of time that a
+choice loses to the best.
 
 The method is that of regression trees with several outputs, with cost-complexity pruning (Breiman, Friedman, Olshen and
 Stone, "Classification and Regression Trees", 1984). The outputs of a case are the regrets of the providers. A branch divides
 the cases where this leaves the least variance of the regrets. It stays if it helps a case that loses more than the margin,
-and if what it saves over all cases pays for its question.
+and if what it saves over all cases pays for its question. The tree grows as the statements of the function.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.dispatching.evidence import Evidence
-from kbench.dispatching.tree import Branch, Decision, Leaf, Tree, is_word
+from kbench.dispatching.evidence import Argument, Evidence, Point
 from kbench.errors import ResultsError
 from kbench.results.case import Value
 
@@ -34,7 +37,67 @@ PRICE = 0.5
 """What a question costs, as a share of the margin. Regrets below the margin count too, and those of a whole range of shapes
 should be able to pay for a question."""
 
+CODE_INDENT = "    "
+
 Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The function.
+
+    statements  what it does with measured words; all paths return a provider
+    providers   what it can return, the general one first. That has a trusted time in every case, and is returned for words
+                that were not measured, and outside of the bounds of a provider that lacks one
+    """
+
+    arguments: Sequence[Argument]
+    statements: Sequence[str]
+    providers: Sequence[str]
+
+    @property
+    def general(self) -> str:
+        return self.providers[0]
+
+    @property
+    def words(self) -> dict[str, tuple[Value, ...]]:
+        """The measured words by argument, without booleans."""
+        return {argument.name: argument.words for argument in self.arguments if argument.type_name == "str"}
+
+    @cached_property
+    def lines(self) -> list[str]:
+        arguments = ", ".join(f"{argument.name}: {argument.type_name}" for argument in self.arguments)
+        body = ['"""The provider for a shape. The head of this file says which shapes were measured."""']
+        if len(self.statements) > 1:
+            for name, words in self.words.items():
+                body += [f"if {name} not in {_tuple(words)}:", *_indented([_returned(self.general)])]
+        return [f"def choose({arguments}) -> str:", *_indented([*body, *self.statements])]
+
+    @cached_property
+    def _function(self) -> Callable[..., str]:
+        names: dict[str, Any] = {}
+        exec("\n".join(self.lines), names)
+        function: Callable[..., str] = names["choose"]
+        return function
+
+    def choose(self, point: Point) -> str:
+        """The provider for a point: what the function returns."""
+        return self._function(**point)
+
+    def source(self, header: Sequence[str]) -> str:
+        """The Python file, which needs no package. `header` are the lines of the comment at its top."""
+        lines = [
+            *(f"# {line}".rstrip() for line in header),
+            "",
+            "from __future__ import annotations",
+            "",
+            f"PROVIDERS = {_tuple(self.providers)}",
+            '"""All that `choose` can return. The first one has a trusted time in every measured case."""',
+            "",
+            "",
+            *self.lines,
+        ]
+        return "\n".join(lines) + "\n"
 
 
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
@@ -42,10 +105,11 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     provider has a trusted time in every case."""
     used = _used(evidence, limit, margin)
     cases = np.arange(len(evidence.points))
-    tree = _Grower(evidence, used, margin).grow(cases, cases).tree
-    if isinstance(tree, Leaf) and not tree.within:
-        return Decision(tree, tree.provider, evidence.arguments)  # for words that were not measured, too
-    return Decision(tree, evidence.providers[used[0]], evidence.arguments)
+    grown = _Grower(evidence, used, margin).grow(cases, cases)
+    names = [evidence.providers[used[0]], *grown.providers]
+    if len(grown.statements) == 1:
+        names = grown.providers  # for words that were not measured, too
+    return Decision(evidence.arguments, grown.statements, list(dict.fromkeys(names)))
 
 
 def _used(evidence: Evidence, limit: int, margin: float) -> list[int]:
@@ -89,13 +153,16 @@ class _Question(NamedTuple):
 class _Grown(NamedTuple):
     """A tree for some cases.
 
-    losses     what it loses at each of them; 0 at all others
-    questions  how many it asks
+    statements  all its paths return a provider, so no `else` is needed
+    providers   those that it names
+    losses      what it loses at each of the cases; 0 at all others
+    questions   how many it asks
     """
 
-    tree: Tree
+    statements: list[str]
+    providers: list[str]
     losses: NDArray[np.float64]
-    questions: int
+    questions: int = 0
 
 
 class _Grower:
@@ -134,7 +201,10 @@ class _Grower:
         losses, questions = yes.losses + no.losses, question.factors + yes.questions + no.questions
         helps = ((leaf.losses > self.margin) & (losses < leaf.losses)).any()
         pays = losses.sum() + PRICE * self.margin * questions < leaf.losses.sum()
-        return _Grown(Branch(question.text, yes.tree, no.tree), losses, questions) if helps and pays else leaf
+        if not (helps and pays):
+            return leaf
+        statements = [f"if {question.text}:", *_indented(yes.statements), *no.statements]
+        return _Grown(statements, yes.providers + no.providers, losses, questions)
 
     def _leaf(self, cases: Indices, allowed: Indices) -> _Grown:
         """The best single provider for some cases. One without a trusted time somewhere gets bounds, and is taken only if it
@@ -148,7 +218,11 @@ class _Grower:
                 choice, bounds = 0, {}
         losses = np.zeros(len(self.losses))
         losses[cases] = self.losses[cases, choice]
-        return _Grown(Leaf(self.names[choice], bounds), losses, 0)
+        statements = [_returned(self.names[choice])]
+        if bounds:
+            within = " and ".join(f"{low} <= {name} <= {high}" for name, (low, high) in bounds.items())
+            statements = [f"if {within}:", *_indented(statements), _returned(self.names[0])]
+        return _Grown(statements, [self.names[choice]], losses)
 
     def _bounds(self, cases: Indices) -> dict[str, tuple[float, float]]:
         """For every number that varies, the range in which each combination of words among the cases was measured. The lower
@@ -171,7 +245,7 @@ class _Grower:
         for argument in self.evidence.arguments:
             for word in argument.words:
                 yes = np.array([point[argument.name] == word for point in self.evidence.points])
-                yield _Question(is_word(argument.name, word), yes, is_word=True)
+                yield _Question(_is_word(argument.name, word), yes, is_word=True)
 
     def _variance(self, cases: Indices, question: _Question) -> float:
         """The sum of squares of the distances of regrets to their means on both sides of a question. It is infinite if a side
@@ -190,3 +264,27 @@ def _between(low: float, high: float) -> float:
     """The middle between two measured sizes, in logarithms. Sizes are whole numbers."""
     middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
     return math.floor(middle) if low.is_integer() and high.is_integer() else middle
+
+
+def _indented(statements: Sequence[str]) -> list[str]:
+    return [CODE_INDENT + line for line in statements]
+
+
+def _returned(provider: str) -> str:
+    return f"return {_literal(provider)}"
+
+
+def _is_word(name: str, word: Value) -> str:
+    """The question whether an argument is a word."""
+    if isinstance(word, bool):
+        return name if word else f"not {name}"
+    return f"{name} == {_literal(word)}"
+
+
+def _tuple(words: Sequence[Value]) -> str:
+    elements = ", ".join(map(_literal, words))
+    return f"({elements},)" if len(words) == 1 else f"({elements})"
+
+
+def _literal(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
