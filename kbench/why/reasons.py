@@ -6,7 +6,7 @@ only decide the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -36,7 +36,8 @@ EXPLAINS = 0.3
 """If no reason has this weight, kbench says that the launches do not explain the time."""
 
 MOST_KERNELS = 3
-"""With more kernels, kbench does not know in which of them the time goes."""
+"""With more kernels, kbench does not know in which of them the time goes. Then their resources explain nothing, and neither do
+those of a kernel that does a small share of the work."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,10 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
         return [Reason("no-time", 1.0, f"It has no time ({': '.join(why)}).")]
     if suspect := [row.reason for row in facts.rows if Flag.SUSPECT in row.flags]:
         return [Reason("no-time", 1.0, f"Its time is suspect: {suspect[0]}.")]
-    reasons = [reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING]
+    few = facts.call is not None and facts.call.kernels <= MOST_KERNELS
+    launches = [launch for launch, share in _shares(facts) if few and share >= WORTH_SAYING]
+    of_kernels = (reason for launch in launches for reason in _of_kernel(launch, facts))
+    reasons = [reason for reason in (*_of_call(facts, facts.row.ms), *of_kernels) if reason.weight >= WORTH_SAYING]
     if max(facts.light or 0.0, facts.row.copy_fraction or 0.0) >= AT_SPEED:
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
         reasons = [reason for reason in reasons if reason.kind == "host-bound"]
@@ -69,28 +73,42 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
     return sorted(reasons, key=lambda reason: -reason.weight)
 
 
-def _host_bound(facts: RowFacts) -> Iterator[Reason]:
-    ms, launch_ms = facts.row.ms, facts.row.launch_ms
-    if ms and launch_ms and launch_ms > ms:
+def _of_call(facts: RowFacts, ms: float) -> Iterator[Reason]:
+    """What the numbers of a row tell, which has this time."""
+    row = facts.row
+    if row.launch_ms and row.launch_ms > ms:
         yield Reason(
             "host-bound",
-            1 - ms / launch_ms,
-            f"The host takes {microseconds(launch_ms)} us to launch a call, and the device {microseconds(ms)} us to run it: a "
-            "program that only makes these calls waits for the host.",
+            1 - ms / row.launch_ms,
+            f"The host takes {microseconds(row.launch_ms)} us to launch a call, and the device {microseconds(ms)} us to run "
+            "it: a program that only makes these calls waits for the host.",
         )
-
-
-def _many_kernels(facts: RowFacts) -> Iterator[Reason]:
-    ms, kernels = facts.row.ms, facts.row.kernels
-    if ms and kernels and kernels > 1:
-        gap_ms, waits = (kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
-        if facts.row.gap_ms is not None:
-            gap_ms = facts.row.gap_ms
-            waits = f"In {microseconds(gap_ms)} of the {microseconds(ms)} us none of them runs"
+    if row.kernels and row.kernels > 1:
+        gap_ms, waits = (row.kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
+        if row.gap_ms is not None:
+            gap_ms, waits = row.gap_ms, f"In {microseconds(row.gap_ms)} of the {microseconds(ms)} us none of them runs"
         yield Reason(
             "many-kernels",
             max(min(gap_ms / ms, 1.0), _beside_the_largest(facts)),
-            f"A call launches {kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads again.",
+            f"A call launches {row.kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads again.",
+        )
+    if facts.moved and facts.moved > 1:
+        yield Reason(
+            "extra-bytes",
+            (1 - 1 / facts.moved) / 2,  # often a consequence of another reason
+            f"By its own account, the provider moves {facts.moved:.1f} times the bytes that it has to.",
+        )
+    if row.sm_mhz and facts.top_mhz and row.sm_mhz < SLOW_CLOCK * facts.top_mhz:
+        yield Reason(
+            "slow-clock",
+            1 - row.sm_mhz / facts.top_mhz,
+            f"The device ran at {row.sm_mhz:.0f} MHz. Its highest clock is {facts.top_mhz:.0f} MHz.",
+        )
+    if facts.empty_ms and 0 < facts.empty_ms < ms and timer_kind(row.timer).adds:
+        yield Reason(
+            "timer-overhead",
+            facts.empty_ms / ms / 2,  # it is the same for all providers of the case
+            f"Of the {microseconds(ms)} us, the timer itself takes about {microseconds(facts.empty_ms)} us (control empty).",
         )
 
 
@@ -108,85 +126,42 @@ def _shares(facts: RowFacts) -> list[tuple[KernelLaunch, float]]:
     return [(launch, count / (sum(threads) or 1)) for launch, count in zip(launches, threads, strict=True)]
 
 
-def _spills(facts: RowFacts) -> Iterator[Reason]:
-    for launch in _launches(facts):
-        kernel = launch.kernel
-        if kernel.local_bytes and facts.call_bytes:
-            moved = 2.0 * kernel.local_bytes * prod(launch.grid) * prod(launch.block) * launch.times
-            yield Reason(
-                "spills",
-                moved / (moved + facts.call_bytes),
-                f"Kernel {kernel.name} keeps {kernel.local_bytes} bytes of each thread in local memory, beside "
-                f"{kernel.registers} registers. These are spilled registers, or arrays that cannot be in registers (indexed at "
-                "run time); they are written to memory and read again.",
-            )
-
-
-def _few_blocks(facts: RowFacts) -> Iterator[Reason]:
-    for launch in _launches(facts):
-        blocks, whole = prod(launch.grid), facts.limits.multiprocessors if facts.limits else 0
-        if 0 < blocks < whole:
-            yield Reason(
-                "few-blocks",
-                1 - blocks / whole,
-                f"Kernel {launch.kernel.name} has {plural(blocks, 'block')}, and the device has {whole} "
-                f"multiprocessors: {whole - blocks} of them have nothing to do.",
-            )
-
-
-def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
-    for launch in _launches(facts):
-        occupancy = facts.occupancy(launch)
-        if occupancy and facts.limits and occupancy.share < FEW_THREADS:
-            which = f": {' and '.join(occupancy.limits)} allow no more blocks" if occupancy.limits else ""
-            yield Reason(
-                "low-occupancy",
-                1 - occupancy.share / FEW_THREADS,
-                f"A multiprocessor holds {occupancy.blocks * prod(launch.block)} of {facts.limits.threads} possible threads of "
-                f"kernel {launch.kernel.name}{which}. So few threads may not hide the time that memory needs to "
-                "answer, unless each has many loads in flight.",
-            )
-
-
-def _last_wave(facts: RowFacts) -> Iterator[Reason]:
-    for launch in _launches(facts):
-        occupancy = facts.occupancy(launch)
-        if occupancy and occupancy.waves > 1:
-            blocks, whole = prod(launch.grid), -(-occupancy.waves // 1)
-            yield Reason(
-                "last-wave",
-                1 - occupancy.waves / whole,
-                f"Kernel {launch.kernel.name} has {blocks} blocks, and the device holds {blocks / occupancy.waves:.0f} at a "
-                f"time: in the last of {whole:.0f} passes, a part of the device has nothing to do.",
-            )
-
-
-def _extra_bytes(facts: RowFacts) -> Iterator[Reason]:
-    if facts.moved and facts.moved > 1:
+def _of_kernel(launch: KernelLaunch, facts: RowFacts) -> Iterator[Reason]:
+    """What the resources of a kernel tell."""
+    kernel, blocks, threads = launch.kernel, prod(launch.grid), prod(launch.block)
+    whole, occupancy = facts.limits.multiprocessors if facts.limits else 0, facts.occupancy(launch)
+    if kernel.local_bytes and facts.call_bytes:
+        moved = 2.0 * kernel.local_bytes * blocks * threads * launch.times
         yield Reason(
-            "extra-bytes",
-            (1 - 1 / facts.moved) / 2,  # often a consequence of another reason
-            f"By its own account, the provider moves {facts.moved:.1f} times the bytes that it has to.",
+            "spills",
+            moved / (moved + facts.call_bytes),
+            f"Kernel {kernel.name} keeps {kernel.local_bytes} bytes of each thread in local memory, beside "
+            f"{kernel.registers} registers. These are spilled registers, or arrays that cannot be in registers (indexed at "
+            "run time); they are written to memory and read again.",
         )
-
-
-def _slow_clock(facts: RowFacts) -> Iterator[Reason]:
-    mhz, top_mhz = facts.row.sm_mhz, facts.top_mhz
-    if mhz and top_mhz and mhz < SLOW_CLOCK * top_mhz:
+    if 0 < blocks < whole:
         yield Reason(
-            "slow-clock",
-            1 - mhz / top_mhz,
-            f"The device ran at {mhz:.0f} MHz. Its highest clock is {top_mhz:.0f} MHz.",
+            "few-blocks",
+            1 - blocks / whole,
+            f"Kernel {kernel.name} has {plural(blocks, 'block')}, and the device has {whole} "
+            f"multiprocessors: {whole - blocks} of them have nothing to do.",
         )
-
-
-def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
-    ms, empty_ms = facts.row.ms, facts.empty_ms
-    if ms and empty_ms and 0 < empty_ms < ms and timer_kind(facts.row.timer).adds:
+    if occupancy and facts.limits and occupancy.share < FEW_THREADS:
+        which = f": {' and '.join(occupancy.limits)} allow no more blocks" if occupancy.limits else ""
         yield Reason(
-            "timer-overhead",
-            empty_ms / ms / 2,  # it is the same for all providers of the case
-            f"Of the {microseconds(ms)} us, the timer itself takes about {microseconds(empty_ms)} us (control empty).",
+            "low-occupancy",
+            1 - occupancy.share / FEW_THREADS,
+            f"A multiprocessor holds {occupancy.blocks * threads} of {facts.limits.threads} possible threads of "
+            f"kernel {kernel.name}{which}. So few threads may not hide the time that memory needs to "
+            "answer, unless each has many loads in flight.",
+        )
+    if occupancy and occupancy.waves > 1:
+        passes = -(-occupancy.waves // 1)
+        yield Reason(
+            "last-wave",
+            1 - occupancy.waves / passes,
+            f"Kernel {kernel.name} has {blocks} blocks, and the device holds {blocks / occupancy.waves:.0f} at a "
+            f"time: in the last of {passes:.0f} passes, a part of the device has nothing to do.",
         )
 
 
@@ -220,23 +195,3 @@ def _reached(facts: RowFacts) -> str:
         "" if copy is None else f"{copy:.0%} of the speed of a copy of the same bytes",
     ]
     return ", and ".join(filter(None, shares))
-
-
-def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:
-    """The launches whose resources may explain the time: those of a call with one kernel, or with few of them, that do a share
-    of the work that is worth a sentence."""
-    few = facts.call is not None and facts.call.kernels <= MOST_KERNELS
-    return tuple(launch for launch, share in _shares(facts) if few and share >= WORTH_SAYING)
-
-
-_FINDERS: tuple[Callable[[RowFacts], Iterator[Reason]], ...] = (
-    _host_bound,
-    _many_kernels,
-    _spills,
-    _few_blocks,
-    _low_occupancy,
-    _last_wave,
-    _extra_bytes,
-    _slow_clock,
-    _timer_overhead,
-)
