@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from kbench.contract import registry
 from kbench.contract.origin import registering_for
 from kbench.errors import ConfigError, ExecutionError
-from kbench.execute.executor import Finished
+from kbench.execute.executor import Executor, Finished
 from kbench.execute.progress import PlainProgress
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
@@ -26,8 +26,7 @@ from kbench.measure.machine.interpreter import prepare_interpreter
 from kbench.measure.steps import DeviceLost, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.plugins import load_plugins
-from kbench.protocol import CallRecorded, DeviceInfo, Message, Rows, Task, decode, encode
-from kbench.results.case import Case
+from kbench.protocol import CallRecorded, Message, Rows, Task, decode, encode
 
 NOTEBOOK = "the notebook"
 """Stands for the plug-in of the functions."""
@@ -52,11 +51,8 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     return dict(named)
 
 
-class InProcess:
+class InProcess(Executor):
     """Measures tasks on the current device, one after another. `functions` are providers of the operator until `stop`."""
-
-    scope = "device"
-    places = ()
 
     def __init__(self, plugins: Sequence[str], operator: str, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._threads, self._variables = torch.get_num_threads(), dict(os.environ)
@@ -74,6 +70,7 @@ class InProcess:
             for name, function in functions.items() if operator_exists else ():
                 self._register(operator, name, function)
             self.catalog = make_catalog(self._device, self._instruments.telemetry, failures)
+            self.devices = [self.catalog.device]
         except BaseException:
             self.stop()
             raise
@@ -87,20 +84,12 @@ class InProcess:
         except (TypeError, ValueError) as error:
             raise _error(name, str(error)) from None
 
-    @property
-    def devices(self) -> list[DeviceInfo]:
-        return [self.catalog.device]
-
     def try_operator(self, task: Task) -> None:
         fault = attempt(registry.operator(task.case.operator), task.case, self._device, task.settings.seed)
         if fault:
             raise ConfigError.at(fault.where, fault.what)
 
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
-        for task in tasks:
-            yield self._measure(task, display)
-
-    def _measure(self, task: Task, display: PlainProgress) -> Finished:
+    def measure(self, task: Task, display: PlainProgress) -> Finished:
         calls: list[CallRecorded] = []
 
         def emit(event: Message) -> None:

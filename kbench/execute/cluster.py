@@ -19,7 +19,7 @@ from typing import Any
 import distributed
 
 from kbench.errors import ExecutionError, WorkerLost
-from kbench.execute.executor import Finished, make_failed_row
+from kbench.execute.executor import Executor, Finished, make_failed_row
 from kbench.execute.lock import device_lock, hold
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
@@ -40,11 +40,10 @@ MOST_LOST_WORKERS = 3
 """After the deaths of so many workers that measured it, a case is given up."""
 
 
-class Cluster:
+class Cluster(Executor):
     """Connects to a scheduler and waits for a first worker. Raises ExecutionError."""
 
-    scope = "cluster"
-    devices: Sequence[DeviceInfo] = ()  # a dask worker locks its device itself
+    scope = "cluster"  # a dask worker locks its device itself
 
     def __init__(self, address: str, plugins: Sequence[str], *, spread: bool) -> None:
         self._address, self._spread = address, spread
@@ -60,10 +59,7 @@ class Cluster:
             asyncio.run(asyncio.wait_for(greeting, 2 * ANSWER_LIMIT_S))
             self._client = distributed.Client(address, timeout=ANSWER_LIMIT_S, set_as_default=False)
             self.places = sorted(self._workers())
-        self.catalog: Catalog = next(self._answers([[]]))
-
-    def try_operator(self, task: Task) -> None:
-        """Nothing to do: each case reports a fault of the operator where it is measured."""
+        self.catalog = next(self._answers([[]]))
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         jobs: dict[tuple[Case, int], list[Task]] = {}

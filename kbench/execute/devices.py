@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kbench.errors import ExecutionError, UsageError, WorkerLost
-from kbench.execute.executor import Finished
+from kbench.execute.executor import Executor, Finished
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.protocol import CatalogRequest, DeviceInfo, Task
@@ -20,7 +20,7 @@ from kbench.results.case import Case
 from kbench.text import terminal
 
 
-class Devices:
+class Devices(Executor):
     """`selection` is `all`, or numbers and UUIDs separated by commas. Raises WorkerLost, and UsageError for an unknown
     device."""
 

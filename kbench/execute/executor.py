@@ -1,4 +1,4 @@
-"""The interface of executors. An executor takes the tasks of a plan and yields finished ones, in any order.
+"""What executors have in common. An executor takes the tasks of a plan and yields finished ones, in any order.
 
 A `WorkerSupervisor` measures on one device, `Devices` on several devices of this host, `Cluster` on those of other hosts, and
 `InProcess` of api/ in the caller's process. `prepare` chooses one, and `run` writes down what it yields.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kbench.execute.progress import PlainProgress
 from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, Task
@@ -38,35 +37,38 @@ class Finished:
     calls: tuple[CallRecorded, ...] = ()
 
 
-class Executor(Protocol):
-    """Measures tasks.
+class Executor:
+    """Measures the tasks of a plan. This one measures them one after another, on one device.
 
     scope    where the rows of one file may come from: one `device`, one `host`, or a `cluster`
-    catalog  the catalog that the plan is made from
+    catalog  the catalog that the plan is made from, once it has started
     devices  devices to lock against other runs on this host
     places   names of the devices or workers that measure at the same time, for messages; none if it measures on one device
     """
 
-    scope: str
+    scope = "device"
+    catalog: Catalog
+    devices: Sequence[DeviceInfo] = ()
+    places: Sequence[str] = ()
 
-    @property
-    def catalog(self) -> Catalog: ...
-
-    @property
-    def devices(self) -> Sequence[DeviceInfo]: ...
-
-    @property
-    def places(self) -> Sequence[str]: ...
+    def start(self) -> Catalog:
+        """Wait until it can measure, and return the catalog."""
+        return self.catalog
 
     def try_operator(self, task: Task) -> None:
         """Call the operator's own functions on the case of a task, before anything is measured. Raises ConfigError when one
-        fails. An executor that measures on other hosts may skip this: its tasks then report the fault."""
+        fails. An executor that measures on other hosts skips this: its tasks then report the fault."""
 
     def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
         """Yield every task once, when it is finished. The caller has locked the devices. `measured_on` has the UUID of the
         device that has measured earlier sessions of a case; a cluster cannot choose a device by it. An executor with several
-        places calls `display` from several threads. Raises ExecutionError if
-        devices were lost, after all that the others could measure."""
+        places calls `display` from several threads. Raises WorkerLost, or ExecutionError if devices were lost, after all that
+        the others could measure."""
+        for task in tasks:
+            yield self.measure(task, display)
+
+    def measure(self, task: Task, display: PlainProgress) -> Finished:
+        raise NotImplementedError
 
     def stop(self) -> None:
         """End all workers. May be called at any time, and more than once."""

@@ -20,6 +20,7 @@ from kbench.results.environment import Environment, environment_path, read_envir
 from kbench.results.reader import Results, read_results
 from kbench.results.row import Row, csv_header
 from kbench.results.vocabulary import Control, Status
+from kbench.text import terminal
 from kbench.text.words import list_words
 
 _SAME = "continue the file with its original config and options, or start a new file"
@@ -49,7 +50,6 @@ class StartingPoint:
     remaining    the tasks of the plan that are not in the file
     rows         the rows of finished cases; None if a new file begins
     environment  the environment file; None if the file has no rows
-    notes        lines for the user: an incomplete case, and changes of the machine
     """
 
     path: Path
@@ -57,7 +57,6 @@ class StartingPoint:
     remaining: tuple[Task, ...]
     rows: list[Row] | None = None
     environment: Environment | None = None
-    notes: Sequence[str] = ()
 
     @cached_property
     def _case_hashes(self) -> dict[Case, str]:
@@ -72,7 +71,8 @@ class StartingPoint:
 
 
 def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str) -> StartingPoint:
-    """Read a file and decide how to continue it. `scope` is a key of DEVICES.
+    """Read a file and decide how to continue it. `scope` is a key of DEVICES. Notes name an incomplete case, and changes of the
+    machine.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
@@ -109,19 +109,19 @@ def read_existing(path: Path, plan: Plan, mode: ResumeMode, scope: str) -> Start
         if differences := _differences({name: row.weight}, {name: plan.weights.get(row.case)}):
             raise _refusal(path, differences)
     remaining = tuple(task for task in whole.tasks if (task.session, task.case) not in finished)
-    notes = [f"{path}: {whole.progress(len(finished))} are in the file"]
+    terminal.note(f"{path}: {whole.progress(len(finished))} are in the file")
     begun = next((line for line, keeps_row in zip(results.lines, keeps, strict=True) if not keeps_row), results.torn)
     if begun is not None:
         message = "the incomplete row here is removed"
         if remaining:
             message = "the incomplete case that begins here is measured again"
-        notes.append(f"{path}:{begun}: {message}")
+        terminal.note(f"{path}:{begun}: {message}")
     if environment and scope != "cluster":
         before, after = environment.entries(), machine.entries()
         if changed := [name for name in after if name != "packages" and before.get(name) != after[name]]:
             message = f"the machine differs from that of the first run ({', '.join(changed)})"
-            notes.append(f"{path}: {message}; continuing anyway")
-    return StartingPoint(path, whole, remaining, rows, environment, notes)
+            terminal.note(f"{path}: {message}; continuing anyway")
+    return StartingPoint(path, whole, remaining, rows, environment)
 
 
 def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:

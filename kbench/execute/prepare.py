@@ -33,7 +33,7 @@ def prepare(config: Config, executor: Executor, *, tried: bool = False) -> Itera
 
     Raises ConfigError, WorkerLost and ExecutionError."""
     try:
-        plan = config.resolve(executor.catalog)
+        plan = config.resolve(executor.start())
         if not tried:
             note_choices(config, plan)
             for plugin in config.cli_plugins:

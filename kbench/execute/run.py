@@ -72,8 +72,6 @@ def execute(
         start = StartingPoint(path, plan, plan.tasks)
         if continuing and path.exists():
             start = read_existing(path, plan, continuing, executor.scope)
-        for line in start.notes:
-            terminal.note(line)
         with locked_clocks(lock_clocks if start.remaining else None, executor.devices) as locked:
             return _measure(executor, start, locked)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kbench.config.plan import requirements
 from kbench.errors import ConfigError, WorkerLost
-from kbench.execute.executor import Finished, make_failed_row
+from kbench.execute.executor import Executor, Finished, make_failed_row
 from kbench.execute.progress import PlainProgress
 from kbench.execute.worker import KILLED_LIMIT_S, NONSENSE, STOP_LIMIT_S, Worker, WorkerFailed
 from kbench.protocol import (
@@ -38,7 +38,6 @@ from kbench.protocol import (
     Task,
     TrialRequest,
 )
-from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text import terminal
@@ -53,16 +52,13 @@ MOST_UNBLAMED = 2
 """How often a worker may die in a case while no provider runs, before the rest of the case is given up."""
 
 
-class WorkerSupervisor:
+class WorkerSupervisor(Executor):
     """Measures on `device`, one of those of a catalog; without it, on the current device of the worker. Starts no worker yet.
     Use it with `with`, which ends the worker.
 
     `place` names the device in messages. With `candidates`, the configurations run in the worker of that supervisor, and the
     worker of this one has none of them: it draws the inputs and judges the outputs.
     """
-
-    scope = "device"
-    places = ()
 
     def __init__(
         self,
@@ -77,7 +73,6 @@ class WorkerSupervisor:
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
-        self._catalog: Catalog | None = None
         self.reference_s = 0.0
         """How long the reference has taken."""
         self._deaths = defaultdict[str, list[tuple[str, WorkerFailed]]](list)
@@ -88,20 +83,6 @@ class WorkerSupervisor:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-    @property
-    def catalog(self) -> Catalog:
-        """The catalog of the last worker. Starts one if none has started. Raises WorkerFailed."""
-        return self._catalog or self.start()
-
-    @property
-    def devices(self) -> list[DeviceInfo]:
-        return [self.catalog.device]
-
-    def run(self, tasks: Sequence[Task], measured_on: Mapping[Case, str], display: PlainProgress) -> Iterator[Finished]:
-        """Measure tasks in their order. Raises WorkerLost."""
-        for task in tasks:
-            yield self.measure(task, display)
 
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""
@@ -117,11 +98,12 @@ class WorkerSupervisor:
         """Wait until the worker has started, and return its catalog. Raises WorkerFailed."""
         worker = self.begin()
         try:
-            self._catalog = worker.catalog
+            self.catalog = worker.catalog
         except WorkerFailed:
             self._worker = None
             raise
-        return self._catalog
+        self.devices = [self._device or self.catalog.device]
+        return self.catalog
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """End the worker, and start no other. Another thread that waits for the worker gets WorkerFailed."""
@@ -136,8 +118,7 @@ class WorkerSupervisor:
         self._session = task.session
         display.begin(task, self._place)
         rows, calls = self._rows(task, display)
-        device = self._device or self.catalog.device
-        return Finished(task, rows, device, self.catalog.machine, self._place, tuple(calls))
+        return Finished(task, rows, self.devices[0], self.catalog.machine, self._place, tuple(calls))
 
     def try_operator(self, task: Task) -> None:
         """See Executor. A case with small axes may stand for that of the task."""
