@@ -87,7 +87,8 @@ def run(
         loaded, executor = _in_this_process(loaded, functions)
     else:
         executor = start_executor(loaded, devices=devices, scheduler=scheduler, spread=spread)
-    with prepare(loaded, executor) as plan:
+    with executor:
+        plan = prepare(loaded, executor)
         several = plan.measure.sessions > 1 or continuing == "append"
         if functions and (devices or scheduler or several):
             raise UsageError(f"devices, scheduler and several sessions need processes of their own: {IN_A_FILE}")

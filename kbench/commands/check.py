@@ -60,8 +60,8 @@ def check(
     from kbench.judging.judge import command_again
 
     loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    worker = start_worker(loaded)
-    with interrupts.once(), prepare(loaded, worker) as plan:
+    with interrupts.once(), start_worker(loaded) as worker:
+        plan = prepare(loaded, worker)
         announce(plan, ())
         cases = plan.cases if every_case else find_extremes(plan)
         all_tasks = [task for task in plan.tasks if task.session == 0]

@@ -124,8 +124,8 @@ def run(
             shapes=shapes,
             sessions=sessions,
         )
-        executor = start_executor(loaded, devices=devices, scheduler=scheduler, spread=spread)
-        with prepare(loaded, executor) as plan:
+        with start_executor(loaded, devices=devices, scheduler=scheduler, spread=spread) as executor:
+            plan = prepare(loaded, executor)
             announce(plan, executor.places)
             if dry_run:
                 print_plan(plan, executor.places, spread=spread)

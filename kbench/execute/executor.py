@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from kbench.execute.progress import PlainProgress
 from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, Task
@@ -38,7 +39,8 @@ class Finished:
 
 
 class Executor:
-    """Measures the tasks of a plan. This one measures them one after another, on one device.
+    """Measures the tasks of a plan. This one measures them one after another, on one device. Use it with `with`, which ends its
+    workers.
 
     scope    where the rows of one file may come from: one `device`, one `host`, or a `cluster`
     catalog  the catalog that the plan is made from, once it has started
@@ -50,6 +52,12 @@ class Executor:
     catalog: Catalog
     devices: Sequence[DeviceInfo] = ()
     places: Sequence[str] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
 
     def start(self) -> Catalog:
         """Wait until it can measure, and return the catalog."""

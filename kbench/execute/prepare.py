@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from kbench.config.load import Config
 from kbench.config.plan import Plan, find_smallest
@@ -27,25 +26,18 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[\S+\]|[^\s:]+):[0-9]{1,5}")
 """With other addresses dask's client prints tracebacks."""
 
 
-@contextmanager
-def prepare(config: Config, executor: Executor, *, tried: bool = False) -> Iterator[Plan]:
-    """Make the plan of a config, and try the operator unless that is done (`tried`). The executor is stopped at the end.
+def prepare(config: Config, executor: Executor) -> Plan:
+    """Make the plan of a config, and try the operator.
 
     Raises ConfigError, WorkerLost and ExecutionError."""
-    try:
-        plan = config.resolve(executor.start())
-        if not tried:
-            note_choices(config, plan)
-            for plugin in config.cli_plugins:
-                if all(info.plugin != plugin for info in plan.info.providers.values()):
-                    terminal.note(
-                        f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}"
-                    )
-            if plan.tasks and plan.runnable:
-                try_operator(executor.try_operator, plan)
-        yield plan
-    finally:
-        executor.stop()
+    plan = config.resolve(executor.start())
+    note_choices(config, plan)
+    for plugin in config.cli_plugins:
+        if all(info.plugin != plugin for info in plan.info.providers.values()):
+            terminal.note(f"warning: {config.places.get(plugin, plugin)}: registers no provider of {plan.operator}")
+    if plan.tasks and plan.runnable:
+        try_operator(executor.try_operator, plan)
+    return plan
 
 
 def start_executor(

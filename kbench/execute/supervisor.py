@@ -54,7 +54,6 @@ MOST_UNBLAMED = 2
 
 class WorkerSupervisor(Executor):
     """Measures on `device`, one of those of a catalog; without it, on the current device of the worker. Starts no worker yet.
-    Use it with `with`, which ends the worker.
 
     `place` names the device in messages. With `candidates`, the configurations run in the worker of that supervisor, and the
     worker of this one has none of them: it draws the inputs and judges the outputs.
@@ -77,12 +76,6 @@ class WorkerSupervisor(Executor):
         """How long the reference has taken."""
         self._deaths = defaultdict[str, list[tuple[str, WorkerFailed]]](list)
         """The deaths in a row of each configuration, by its name, and on which case or edge input."""
-
-    def __enter__(self) -> WorkerSupervisor:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
 
     def begin(self) -> Worker:
         """Begin to start the worker, unless there is one. Raises WorkerFailed."""

@@ -23,7 +23,7 @@ from kbench.config.plan import Plan, spread_cases
 from kbench.errors import ExitStatus, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.existing_results import ResumeMode
-from kbench.execute.prepare import note_choices, prepare, start_worker
+from kbench.execute.prepare import note_choices, start_worker
 from kbench.execute.run import RunResult, execute
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.judging.answer import JudgeAnswer, JudgedProvider, check_provider, exit_status, judge_provider
@@ -272,8 +272,8 @@ def _time(
 ) -> RunResult:
     """Measure these cases of a config as `kbench run` does, in a worker that has begun to start if there is one. The order of
     the configurations is drawn anew each time: what comes first may get better memory."""
-    executor = worker or start_worker(config)
-    with prepare(config, executor, tried=True) as plan:
+    with worker or start_worker(config) as executor:
+        plan = config.resolve(executor.start())
         configurations = random.SystemRandom().sample(plan.configurations, len(plan.configurations))
         shuffled = replace(plan, configurations=tuple(configurations), cases=cases)
         return execute(executor, shuffled, path, continuing=continuing)
