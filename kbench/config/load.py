@@ -12,9 +12,8 @@ import yaml
 
 from kbench.config import builtin
 from kbench.config.document import WEIGHT, Node, from_mapping, parse, read_shapes, read_text
-from kbench.config.models import without_sizes_of_models
 from kbench.config.plan import Plan
-from kbench.config.resolve import Resolver
+from kbench.config.resolve import Resolver, without_sizes_of_models
 from kbench.config.schema import Overlay, check
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Measure, OperatorInfo

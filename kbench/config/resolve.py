@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kbench.config.document import WEIGHT, Node
-from kbench.config.models import MODEL, points_of_models
-from kbench.config.values import read_integers, read_scalars, read_words
-from kbench.contract.models import TOKENS
+from kbench.config.document import WEIGHT, Node, scalar
+from kbench.config.schema import MAX_SIZE, expected
+from kbench.contract.models import MODELS, TOKENS
 from kbench.contract.names import value_fault
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, Measure, OperatorInfo
-from kbench.results.case import DTYPE_ALIASES, Case
+from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Case
 from kbench.text.suggest import as_written, candidates, nearest, unknown
 from kbench.text.words import list_words, split_words
+
+MODEL = "model"
+"""The key of a sweep that names models."""
+
+INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
@@ -120,7 +124,7 @@ class Resolver:
                 )
                 self.report(present[keys[0]].key, message)
             elif meant.isdisjoint(keys):
-                points = points_of_models(self.operator, info, node, self.report)
+                points = self._points_of_models(node)
         covered = {*present, *meant, *(points[0][0] if points else info.axes)}
         if missing := [name for name in info.axes if name not in covered]:
             example = f"give sizes, for example {missing[0]}: [1024, 4096]"
@@ -130,12 +134,97 @@ class Resolver:
             meanings = {word: word for word in words}
             if name == "dtype":
                 meanings |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in meanings}
-            product[name] = read_words(name, meanings, present[name], self.report) if name in present else words[:1]
+            product[name] = self._words(name, meanings, present[name]) if name in present else words[:1]
         for name, default in info.scalars.items():
-            product[name] = read_scalars(name, default, present[name], self.report) if name in present else [default]
+            product[name] = self._scalars(name, default, present[name]) if name in present else [default]
         for name in info.axes:
-            product[name] = read_integers(name, present[name], self.report) if name in present else []
+            product[name] = self._integers(name, present[name]) if name in present else []
         return [(product | {axis: [size] for axis, size in sizes.items()}, model) for sizes, model in points]
+
+    def _integers(self, name: str, node: Node, least: int = 0, why: str = "") -> Sequence[int]:
+        """Sizes of an axis, or values of an integer scalar, from `least` to MAX_SIZE. `why` says why others are wrong."""
+        match node.plain:
+            case {"pow2": [first, last]}:
+                return [2**exponent for exponent in range(first, last + 1)]
+            case {"start": start, "stop": stop, "step": step}:
+                return range(start, stop + 1, step)
+        values = []
+        for element in node.elements:
+            value = element.value
+            if type(value) is not int:
+                allowed = "an integer" + why if why or element is not node else INTEGERS
+                self.report(element.where, expected(name, allowed, element.plain))
+            elif not least <= value <= MAX_SIZE:
+                allowed = f"at least {least}" if value < least else f"at most {MAX_SIZE}"
+                self.report(element.where, expected(name, allowed, value))
+            else:
+                values.append(value)
+        return values
+
+    def _scalars(self, name: str, default: float, node: Node) -> Sequence[bool | int | float]:
+        """Values of a scalar, in the type of its default. Integers and text such as "1e-6" are numbers too."""
+        if type(default) is int:
+            return self._integers(name, node, -MAX_SIZE, f", like the default {default}")
+        values: list[bool | float] = []
+        for element in node.elements:
+            value = scalar(element.value) if isinstance(element.value, str) else element.value
+            if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, (int, float)):
+                allowed = "true or false" if isinstance(default, bool) else "a number"
+                self.report(element.where, expected(name, allowed, element.plain))
+            elif not math.isfinite(value):
+                self.report(element.where, expected(name, "a finite number", element.plain))
+            else:
+                # -0.0 becomes 0.0, the same case
+                values.append(value if isinstance(value, bool) else float(value) + 0.0)
+        return values
+
+    def _words(self, name: str, meanings: Mapping[str, str], node: Node) -> list[str]:
+        """Words of a choice, or dtypes. `meanings` maps each word that may be written to the word that it stands for."""
+        words = []
+        for element in node.elements:
+            if isinstance(element.value, str) and element.value in meanings:
+                words.append(meanings[element.value])
+            elif name != "dtype":
+                self.report(element.where, f"{name}: {unknown('value', element.plain, list(meanings))}")
+            elif isinstance(element.value, str) and DTYPE_ALIASES.get(element.value, element.value) in ITEMSIZE:
+                choices = ", ".join(dict.fromkeys(meanings.values()))
+                message = f"the operator does not list the dtype {as_written(element.plain)}"
+                self.report(element.where, f"{message}; choose from {choices}, or add it to dtypes= of the operator")
+            else:
+                self.report(element.where, unknown("dtype", element.plain, list(meanings)))
+        return words
+
+    def _points_of_models(self, node: Node) -> list[tuple[dict[str, int], str]]:
+        """The points of a mapping with `model` or `tokens`, and the model of each: "" if its sizes depend on tokens only.
+
+        There is one for each model, each shape that the model has for the operator, and each number of tokens. A model without
+        experts has no layer of experts, for example. An axis with sizes of its own keeps these. Mistakes are reported; then
+        there is no point.
+        """
+        present, points = node.entries, list[tuple[dict[str, int], str]]()
+        counts = self._integers(TOKENS, present[TOKENS]) if TOKENS in present else [None]
+        for place in present[MODEL].elements if MODEL in present else [node]:
+            model = "" if place is node else str(place.value)
+            if model and model not in MODELS:
+                self.report(place.where, unknown("model", place.plain, list(MODELS)))
+                continue
+            dimensions = MODELS[model].dimensions if model else {}
+            available = {*dimensions, *([TOKENS] if TOKENS in present else [])}
+            shapes = [
+                {axis: size for axis, size in shape.items() if axis not in present or axis == TOKENS}
+                for shape in self.info.model_axes
+            ]
+            fitting = [sizes for sizes in shapes if all(axes_of(size) <= available for size in sizes.values())]
+            if not fitting:
+                self.report(place.where, _lacking(self.operator, shapes[0], available, model))
+            for sizes, count in itertools.product(fitting, counts):
+                label = model if any(axes_of(size) - {TOKENS} for size in sizes.values()) else ""
+                try:
+                    numbers = {**dimensions, TOKENS: count}
+                    points.append(({axis: evaluate(size, numbers) for axis, size in sizes.items()}, label))
+                except SizeError as error:
+                    self.report(place.where, f"{error} of {model}")
+        return points
 
     def _report_unknown(self, name: str, values: Node, present: Mapping[str, Node]) -> str | None:
         """Report a key that the operator does not have. Returns the key that was probably meant."""
@@ -256,3 +345,28 @@ def _names(configurations: Sequence[Configuration]) -> list[str]:
     providers = [configuration.provider for configuration in configurations]
     names = [configuration.name for configuration in configurations]
     return list(dict.fromkeys(providers + names))
+
+
+def _lacking(operator: str, sizes: Mapping[str, str], available: Collection[str], model: str) -> str:
+    axis, size = next((axis, size) for axis, size in sizes.items() if not axes_of(size) <= set(available))
+    names = sorted(axes_of(size) - set(available))
+    need = f"{operator} takes the sizes of {axis} from {size}"
+    if model and TOKENS not in names:
+        return f"{need}, but {model} has no {list_words(names)}; leave the model out, or give sizes of {axis}"
+    return f"{need}; give {TOKENS if TOKENS in names else 'a model'}, or sizes of {axis}"
+
+
+def without_sizes_of_models(sweep: Node, over: Node, info: OperatorInfo) -> Node:
+    """A sweep without the axes that `model` and `tokens` of a later sweep give, so that a profile with `model` replaces the
+    sizes of the config, as a profile with sizes does."""
+    if isinstance(sweep.value, list):
+        elements = [without_sizes_of_models(element, over, info) for element in sweep.value]
+        return Node(elements, sweep.where, sweep.key)
+    keys = {name for name in (MODEL, TOKENS) if name in over.entries}
+    replaced = {
+        axis
+        for shape in info.model_axes
+        for axis, size in shape.items()
+        if (TOKENS in keys and TOKENS in axes_of(size)) or (MODEL in keys and axes_of(size) - {TOKENS})
+    }
+    return Node({name: node for name, node in sweep.entries.items() if name not in replaced}, sweep.where, sweep.key)

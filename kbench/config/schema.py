@@ -90,7 +90,7 @@ Points = Annotated[
     Discriminator(_shape),
 ]
 """The values of an axis (integers), of a scalar (numbers or booleans) or of a choice (words). Their types depend on the
-operator, so config/values.py checks them."""
+operator, so config/resolve.py checks them."""
 
 
 def _listed(value: Any) -> Any:
