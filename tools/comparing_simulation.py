@@ -23,8 +23,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from kbench.comparison.drift import GaugeKey, GaugeTimes, estimate_drift
-from kbench.comparison.judge import judge_pairs
-from kbench.comparison.model import CompareOptions, Key, Pair, Side
+from kbench.comparison.judge import judge_rows
+from kbench.comparison.model import CompareOptions, Key, Side
 from kbench.comparison.stats import discoveries
 from kbench.comparison.verdict import Verdict
 from kbench.results.case import Case
@@ -81,12 +81,12 @@ def kbench(old: File, new: File) -> Array:
     if old.baselines is not None and new.baselines is not None:
         sides.append(_medians(old.baselines, new.baselines))
         times |= _gauges("unchanged baseline", *sides[1])
-    pairs = [
-        Pair(_key(provider, row), _side(before[:, row]), _side(after[:, row]))
+    rows = {
+        _key(provider, row): (_side(before[:, row]), _side(after[:, row]))
         for provider, (before, after) in enumerate(sides)
         for row in range(before.shape[1])
-    ]
-    verdicts, _ = judge_pairs(pairs, {"": estimate_drift(times)}, CompareOptions())
+    }
+    verdicts, _ = judge_rows(rows, {"": estimate_drift(times)}, CompareOptions())
     words = {Verdict.SLOWER: 1, Verdict.FASTER: -1}
     return np.array([words.get(row.verdict, 0) for row in verdicts[: old.kernels.shape[1]]])
 

@@ -1,4 +1,4 @@
-"""Compare results: join the rows of two sides, judge each pair, and list what else differs.
+"""Compare results: join the rows of two sides, judge each row, and list what else differs.
 
 `compare.compare_results` reads two results files and joins their rows. `drift` measures how the machine changed, and `judge`
 computes the size of each change (with `stats`) and gives each row a `verdict` with its reasons. The outcome is a

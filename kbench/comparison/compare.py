@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from kbench.analysis.files import ResultsFile, Source, check_labels, read_files
 from kbench.comparison.drift import drifts_by_device
 from kbench.comparison.environment import differences, unknown_names
-from kbench.comparison.judge import judge_pairs
-from kbench.comparison.model import CompareOptions, Comparison, Key, Pair, Side
+from kbench.comparison.judge import judge_rows
+from kbench.comparison.model import CompareOptions, Comparison, JudgedRow, Key, Side
 from kbench.errors import ResultsError, UsageError
 from kbench.results.reader import Results
 from kbench.results.row import CONDITION_COLUMNS, Row
@@ -35,17 +35,17 @@ def compare_results(*sources: Source, options: CompareOptions = DEFAULT_OPTIONS)
     axes, ignored_axes = _axes_in_common(old, new)
     of_old, of_new = (_sides(file.results, axes, options.metric) for file in files)
     keys = sorted({*of_old, *of_new}, key=lambda key: key.order)
-    pairs = [Pair(key, of_old.get(key), of_new.get(key)) for key in keys]
-    if not pairs:
+    if not keys:
         raise ResultsError(
             f"{old.path} and {new.path}: neither file has a row of a provider, so there is nothing to compare"
         )
     drifts = drifts_by_device(old.analysis, new.analysis, axes, options.vary)
-    rows, geomean = judge_pairs(pairs, drifts, options)
+    sides = {key: (of_old.get(key), of_new.get(key)) for key in keys}
+    rows, geomean = judge_rows(sides, drifts, options)
     notes = [
         *ignored_axes,
         *unknown_names(options.vary, *files),
-        _other_weights(*labels, pairs),
+        _other_weights(*labels, rows),
         *old.warnings,
         *new.warnings,
     ]
@@ -106,8 +106,8 @@ def _sides(results: Results, axes: Sequence[str], metric: str) -> dict[Key, Side
     }
 
 
-def _other_weights(old: str, new: str, pairs: Sequence[Pair]) -> str:
+def _other_weights(old: str, new: str, rows: Sequence[JudgedRow]) -> str:
     """A note on weights that differ between two files; "" if none do."""
-    other = sum(pair.old.weight != pair.new.weight for pair in pairs if pair.old and pair.new)
+    other = sum(row.old.weight != row.new.weight for row in rows if row.old and row.new)
     message = f"the weights of {plural(other, 'row')} differ between {old} and {new}"
     return f"{message}; the geometric mean uses the weights of {old}, or of {new} where {old} has none" if other else ""

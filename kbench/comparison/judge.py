@@ -1,4 +1,4 @@
-"""Decides how large the change of each pair is, its verdict, and the reasons.
+"""Decides how large the change of each row is, its verdict, and the reasons.
 
 With two or more sessions on each side, `stats` computes the effect and its 95 % interval. With one session, nothing is known
 about how sessions differ: the interval is then a fixed floor, or wider where the rounds vary more.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +31,11 @@ import numpy as np
 from kbench.analysis.noise import TOO_NOISY
 from kbench.analysis.pairwise import uncertainty
 from kbench.comparison import stats
-from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Key, Pair, Side
+from kbench.comparison.model import CompareOptions, Drift, Geomean, JudgedRow, Key, Side
 from kbench.comparison.verdict import Cause, Reason, Verdict, because
 from kbench.launches.code_change import describe_code_change
+from kbench.results.case import Case
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.numbers import format_share
 from kbench.text.words import plural
@@ -59,15 +61,15 @@ Judgement = tuple[Verdict, tuple[Reason, ...]]
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a pair that has times on both sides, in log time: a positive effect is slower.
+    """The change of a row that has times on both sides, in log time: a positive effect is slower.
 
-    drift       of the device that the pair was measured on
+    drift       of the device that the row was measured on
     half_width  of its interval
     p, q        the p value of "no change" and the false discovery rate; None where sessions do not give them
     sd          standard deviation between the sessions of one side
     """
 
-    pair: Pair
+    sides: tuple[Side, Side]
     drift: Drift
     effect: float
     half_width: float
@@ -80,81 +82,96 @@ class Change:
         return abs(self.effect)
 
     @property
+    def sessions(self) -> int:
+        """The number of sessions behind the change."""
+        return min(len(side.readings) for side in self.sides)
+
+    @property
+    def weight(self) -> float | None:
+        """How often the case occurs, as the old side says, or else the new one; None if neither does."""
+        return next((side.weight for side in self.sides if side.weight is not None), None)
+
+    @property
+    def timer_step(self) -> float:
+        """The resolution of the timer as a share of the shortest time; 0 if one of the timers has no steps."""
+        steps_ms = [timer_kind(name).resolution_ms for side in self.sides for name in side.conditions["timer"]]
+        return min(steps_ms) / min(row.ms or math.inf for side in self.sides for row in side.readings)
+
+    @property
     def ticks(self) -> float:
         """Two ticks of the timer, in log time."""
-        return math.log1p(2 * self.pair.timer_step)
+        return math.log1p(2 * self.timer_step)
 
 
-def judge_pairs(
-    pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
+def judge_rows(
+    sides: Mapping[Key, tuple[Side | None, Side | None]], drifts: Mapping[str, Drift], options: CompareOptions
 ) -> tuple[list[JudgedRow], Geomean]:
-    """The judged rows of the pairs, in the order of the pairs, and the geometric mean of their ratios.
+    """The rows with these sides, the old one first, and the geometric mean of their ratios.
 
     `drifts` has the drift of the machine by device.
     """
-    without_times = {pair.key: _judge_without_times(pair, options) for pair in pairs}
-    changes, interval = _changes([pair for pair in pairs if without_times[pair.key] is None], drifts, options)
+    without_times = {key: _judge_without_times(old, new, options) for key, (old, new) in sides.items()}
+    changes: dict[Key, Change] = {}
+    for key, (old, new) in sides.items():
+        if old and new and without_times[key] is None:
+            changes[key] = _of_one_session(key.case, (old, new), drifts[str(key.case.axes.get("device", ""))], options)
+    interval = _estimate(changes, options)
     rows = []
-    for pair in pairs:
-        if judgement := without_times[pair.key]:
-            rows.append(JudgedRow(pair.key, pair.old, pair.new, *judgement))
+    for key, (old, new) in sides.items():
+        if judgement := without_times[key]:
+            rows.append(JudgedRow(key, old, new, *judgement))
             continue
-        change = changes[pair.key]
+        change = changes[key]
         verdict, reasons = _judge_change(change, options)
         ratio, ci = options.ratio(change.effect), options.interval(change.effect, change.half_width)
-        old, new = pair.sides
-        if what_ran := describe_code_change(old.ran, new.ran, changed=verdict in (Verdict.SLOWER, Verdict.FASTER)):
+        ran = (side.ran for side in change.sides)
+        if what_ran := describe_code_change(*ran, changed=verdict in (Verdict.SLOWER, Verdict.FASTER)):
             reasons += (because(Cause.CODE, what_ran=what_ran),)
-        rows.append(JudgedRow(pair.key, old, new, verdict, reasons, ratio, ci, change.q))
-    weights = [change.pair.weight or 1.0 for change in changes.values()]
+        rows.append(JudgedRow(key, old, new, verdict, reasons, ratio, ci, change.q))
+    weights = [change.weight or 1.0 for change in changes.values()]
     effects = [change.effect for change in changes.values()]
     mean = options.ratio(statistics.fmean(effects, weights)) if changes else None
-    weighted = any(change.pair.weight for change in changes.values())
-    return rows, Geomean(mean, interval, len(changes), len(pairs), weighted)
+    weighted = any(change.weight for change in changes.values())
+    return rows, Geomean(mean, interval, len(changes), len(sides), weighted)
 
 
-def _changes(
-    pairs: Sequence[Pair], drifts: Mapping[str, Drift], options: CompareOptions
-) -> tuple[dict[Key, Change], tuple[float, float] | None]:
-    """The changes of the pairs, and the interval of their geometric mean: None unless all pairs have several sessions."""
-    drift_at = {pair.key: drifts[str(pair.key.case.axes.get("device", ""))] for pair in pairs}
-    changes = {pair.key: _of_one_session(pair, drift_at[pair.key], options) for pair in pairs}
-    replicated, interval = [pair for pair in pairs if pair.sessions > 1], None
-    if replicated:
-        logs = [_log_times(pair, drift_at[pair.key], options) for pair in replicated]
-        old, new = (_matrix(side) for side in zip(*logs, strict=True))
-        effects = stats.estimate_effects(
-            old,
-            new,
-            np.array([pair.timer_step for pair in replicated]),
-            np.array([pair.weight or 1.0 for pair in replicated]),
-            np.array([drift_at[pair.key].scatter for pair in replicated]),
-        )
-        q = stats.discoveries(effects.p)
-        columns = effects.effect, effects.half_width, effects.p, q, effects.sd
-        for pair, *estimate in zip(replicated, *columns, strict=True):
-            changes[pair.key] = Change(pair, drift_at[pair.key], *map(float, estimate))
-        if len(replicated) == len(pairs):
-            interval = options.interval(effects.mean, effects.mean_half_width)
-    return changes, interval
-
-
-def _of_one_session(pair: Pair, drift: Drift, options: CompareOptions) -> Change:
+def _of_one_session(case: Case, sides: tuple[Side, Side], drift: Drift, options: CompareOptions) -> Change:
     """A change with one session on a side. The interval is the floor, or wider where the noise is larger, the rounds vary
     more, or the gauges of the same case changed in another way than those of the others."""
-    old, new = (statistics.fmean(logs.values()) for logs in _log_times(pair, drift, options))
-    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(pair.key.case, 0.0)))
-    scatter = math.hypot(*(uncertainty(list(map(math.log, side.readings[0].round_ms))) for side in pair.sides))
-    return Change(pair, drift, new - old, max(math.log1p(floor), scatter))
+    old, new = (statistics.fmean(logs.values()) for logs in _log_times(sides, drift, options))
+    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own.get(case, 0.0)))
+    scatter = math.hypot(*(uncertainty(list(map(math.log, side.readings[0].round_ms))) for side in sides))
+    return Change(sides, drift, new - old, max(math.log1p(floor), scatter))
 
 
-def _log_times(pair: Pair, drift: Drift, options: CompareOptions) -> list[dict[int, float]]:
+def _estimate(changes: dict[Key, Change], options: CompareOptions) -> tuple[float, float] | None:
+    """Replace the changes that have several sessions on both sides by what `stats` says of them. Returns the interval of the
+    geometric mean of all changes: None unless all have several sessions."""
+    replicated = {key: change for key, change in changes.items() if change.sessions > 1}
+    if not replicated:
+        return None
+    logs = [_log_times(change.sides, change.drift, options) for change in replicated.values()]
+    old, new = (_matrix(side) for side in zip(*logs, strict=True))
+    effects = stats.estimate_effects(
+        old,
+        new,
+        np.array([change.timer_step for change in replicated.values()]),
+        np.array([change.weight or 1.0 for change in replicated.values()]),
+        np.array([change.drift.scatter for change in replicated.values()]),
+    )
+    columns = effects.effect, effects.half_width, effects.p, stats.discoveries(effects.p), effects.sd
+    for (key, change), *numbers in zip(replicated.items(), *columns, strict=True):
+        changes[key] = Change(change.sides, change.drift, *map(float, numbers))
+    return options.interval(effects.mean, effects.mean_half_width) if len(replicated) == len(changes) else None
+
+
+def _log_times(sides: tuple[Side, Side], drift: Drift, options: CompareOptions) -> list[dict[int, float]]:
     """Log times of both sides by session, less the machine's drift if the metric contains it."""
     shifts = drift.shifts if drift.subtracted and options.compared.drifts else {}
     log_time = options.compared.log_time
     return [
         {session: log_time(value) - shifts.get((number, session), 0.0) for session, value in side.values.items()}
-        for number, side in enumerate(pair.sides)
+        for number, side in enumerate(sides)
     ]
 
 
@@ -165,9 +182,8 @@ def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
     return np.array([[row.get(session, math.nan) for session in sessions] for row in rows])
 
 
-def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | None:
-    """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
-    old, new = pair.old, pair.new
+def _judge_without_times(old: Side | None, new: Side | None, options: CompareOptions) -> Judgement | None:
+    """The judgement of a row whose times cannot be compared; None for a row whose times can."""
     if old is None or new is None or old.status is not Status.OK or new.status is not Status.OK:
         verdict, reason = _judge_statuses(old, new)
         return verdict, (reason,)
@@ -189,7 +205,7 @@ def _judge_without_times(pair: Pair, options: CompareOptions) -> Judgement | Non
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> tuple[Verdict, Reason]:
-    """The judgement of a pair in which a side lacks a time in a session. A failure of the new side is `failed` unless
+    """The judgement of a row in which a side lacks a time in a session. A failure of the new side is `failed` unless
     the old side failed too. It is also `failed` if the new side has no times at all and the old side has some. What was
     checked without a time, as on a host, and is not checked any more, is `missing` too."""
     earlier, now = _outcome(old), _outcome(new)
@@ -225,7 +241,7 @@ def _outcome(side: Side | None) -> str:
 def _judge_change(change: Change, options: CompareOptions) -> Judgement:
     """The rules in the order that this module begins with."""
     drift, q, margin = change.drift, change.q, math.log1p(options.margin)
-    old, new = change.pair.sides
+    old, new = change.sides
     if old.readings == new.readings and all(row.started_at for row in old.readings):
         return Verdict.SAME, (because(Cause.ONE_MEASUREMENT),)
     if any((row.samples or math.inf) <= 1 for row in (*old.readings, *new.readings)):
@@ -260,12 +276,12 @@ def _what_would_decide(change: Change, margin: float) -> tuple[Reason, ...]:
     if change.p and change.size - change.half_width > max(margin, change.ticks, high if change.effect > 0 else -low):
         # The normal score of p grows as the root of the sessions. q falls as p does if the other rows stay as they are.
         growth = _score(change.p * ERROR_RATE / change.q) / _score(change.p)
-        enough = max(change.pair.sessions + 1, math.ceil(change.pair.sessions * growth**2))
+        enough = max(change.sessions + 1, math.ceil(change.sessions * growth**2))
         return (because(Cause.PROBABLE, direction="slower" if change.effect > 0 else "faster", sessions=enough),)
     # With n sessions a side, half the width of the interval is T_OF_MANY times sd times the root of 2 / n, if the noise stays
     # the same. With `needed` sessions it is half of the margin.
     sessions = 2 * (2 * T_OF_MANY * change.sd / max(change.ticks, margin)) ** 2
-    needed = max(change.pair.sessions + 1, math.ceil(sessions))
+    needed = max(change.sessions + 1, math.ceil(sessions))
     if needed > MANY_SESSIONS:
         # one digit
         many = f"about {round(needed, 1 - len(str(needed)))}" if needed <= 1000 else "more than 1000"
@@ -279,7 +295,7 @@ def _score(p: float) -> float:
 
 
 def _few_sessions(change: Change) -> tuple[Reason, ...]:
-    count = change.pair.sessions
+    count = change.sessions
     if count > 2:
         return ()
     if count == 2:

@@ -25,7 +25,6 @@ from kbench.launches.code_change import CodeChange, RanKernels, code_change
 from kbench.results.case import DTYPE_ALIASES, Case, Value, configuration_name, value_order
 from kbench.results.cells import MARGIN, is_plausible
 from kbench.results.row import CONDITION_COLUMNS, Row
-from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Status
 from kbench.text.suggest import unknown
 
@@ -229,8 +228,8 @@ class Side:
 
 @exported
 @dataclass(frozen=True)
-class Pair:
-    """A key with its measurements on both sides."""
+class JudgedRow:
+    """The verdict on one configuration in one case."""
 
     key: Annotated[Key, PlainSerializer(lambda key: key.columns, return_type=dict[str, Value])]
     """The columns that identify the row on both sides."""
@@ -238,36 +237,6 @@ class Pair:
     """The old side. Null if it does not have the row."""
     new: Side | None
     """The new side. Null if it does not have the row."""
-
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        """Both sides of a pair that has both."""
-        assert self.old and self.new
-        return self.old, self.new
-
-    @property
-    def sessions(self) -> int:
-        """The number of sessions behind the change."""
-        old, new = self.sides
-        return min(len(old.readings), len(new.readings))
-
-    @property
-    def weight(self) -> float | None:
-        """How often the case occurs, as the old side says, or else the new one; None if neither does."""
-        return next((side.weight for side in (self.old, self.new) if side and side.weight is not None), None)
-
-    @property
-    def timer_step(self) -> float:
-        """The resolution of the timer as a share of the shortest time; 0 if one of the timers has no steps."""
-        steps_ms = [timer_kind(name).resolution_ms for side in self.sides for name in side.conditions["timer"]]
-        return min(steps_ms) / min(row.ms or math.inf for side in self.sides for row in side.readings)
-
-
-@exported
-@dataclass(frozen=True)
-class JudgedRow(Pair):
-    """The verdict on one configuration in one case."""
-
     verdict: Verdict
     reasons: Annotated[tuple[Reason, ...], Field(exclude=True)] = ()
     """Why the row has its verdict."""
