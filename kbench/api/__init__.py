@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.errors import UsageError
+from kbench.errors import ConfigError, UsageError
 from kbench.results.cells import MARGIN, parse_share
 from kbench.text import terminal
 from kbench.text.suggest import unknown
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.api.frames import ResultsSource
-    from kbench.api.in_process import Functions
     from kbench.api.views import ComparisonView, Pictures
     from kbench.config.load import Config
     from kbench.execute.executor import Executor
     from kbench.execute.existing_results import ResumeMode
+
+Functions = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
 IN_A_FILE = "put the functions into a file, and name it in plugins"
 
@@ -181,11 +182,28 @@ def report(
 
 
 def _by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
-    if not functions:
-        return {}
-    from kbench.api.in_process import by_name
+    """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
+    if callable(functions):
+        raise _error(_name(functions), "put the function into a list: [function]")
+    if isinstance(functions, Mapping):
+        named = list(functions.items())
+    else:
+        named = [(_name(function), function) for function in functions]
+    for name, function in named:
+        if not callable(function):
+            raise _error(name, f"is not a function (its type is {type(function).__name__})")
+    names = [name for name, _ in named]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise _error(repeated, "two functions have this name; pass them as {name: function}")
+    return dict(named)
 
-    return by_name(functions)
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _error(provider: str, problem: str) -> ConfigError:
+    return ConfigError.at(f"provider {provider}", problem)
 
 
 def _in_this_process(config: Config, functions: Mapping[str, Callable[..., Any]]) -> tuple[Config, Executor]:

@@ -31,25 +31,6 @@ from kbench.protocol import CallRecorded, Message, Rows, Task, decode, encode
 NOTEBOOK = "the notebook"
 """Stands for the plug-in of the functions."""
 
-Functions = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
-
-
-def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
-    """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
-    if callable(functions):
-        raise _error(_name(functions), "put the function into a list: [function]")
-    if isinstance(functions, Mapping):
-        named = list(functions.items())
-    else:
-        named = [(_name(function), function) for function in functions]
-    for name, function in named:
-        if not callable(function):
-            raise _error(name, f"is not a function (its type is {type(function).__name__})")
-    names = [name for name, _ in named]
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise _error(repeated, "two functions have this name; pass them as {name: function}")
-    return dict(named)
-
 
 class InProcess(Executor):
     """Measures tasks on the current device, one after another. `functions` are providers of the operator until `stop`."""
@@ -82,7 +63,7 @@ class InProcess(Executor):
             with registering_for(NOTEBOOK):
                 registry.operator(operator).provider(name)(function)
         except (TypeError, ValueError) as error:
-            raise _error(name, str(error)) from None
+            raise ConfigError.at(f"provider {name}", str(error)) from None
 
     def try_operator(self, task: Task) -> None:
         fault = attempt(registry.operator(task.case.operator), task.case, self._device, task.settings.seed)
@@ -127,11 +108,3 @@ def _interprets_triton() -> bool:
         return False
     prepare_interpreter()
     return True
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", repr(function))
-
-
-def _error(provider: str, problem: str) -> ConfigError:
-    return ConfigError.at(f"provider {provider}", problem)
