@@ -61,12 +61,6 @@ FAULTS = {
         "mlp.py:11: the model raised AttributeError",
     ),
     "an output that is no tensor": (PROBLEM.replace("return self", "return 1, self"), "forward returns int"),
-    "no tensor": (
-        PROBLEM.replace("[torch.randn(6, features), 3.0]", "[8.0]")
-        .replace("self, x, a", "self, x")
-        .replace("self.inner(x) * a", "torch.ones(3) * x"),
-        "get_inputs returns no tensor",
-    ),
 }
 
 

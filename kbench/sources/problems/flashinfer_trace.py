@@ -391,21 +391,23 @@ class Problem:
         custom = self.definition.custom_inputs_entrypoint
         return function_of(module, "run", name), function_of(module, custom, name) if custom else None
 
-    def _call(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
-        """The reference, whatever the dtype of the case."""
-        function, _ = self._code
-        return lambda tensors, values: function(*_arguments(self.definition, tensors, values))
-
     def operator(self) -> Operator:
         """The operator, with the provider `reference`."""
         definition, (function, _) = self.definition, self._code
         inputs, outputs = self._inputs(), definition.output_tensors
+
+        def call(tensors: Sequence[torch.Tensor], values: Mapping[str, Any]) -> Any:
+            return function(*_arguments(definition, tensors, values))
+
+        def code(dtype: str, device: torch.device, exact: bool) -> Call:
+            return call
+
         name = own_name(definition.name)
         word, smallest = min(self.workloads.items(), key=lambda item: sum(item[1].axes.values()))
         point = smallest.point(definition)
         case = Case(name, {**point, WORKLOAD: word}, definition.dtype)
         make = partial(self._made, tuple(inputs))
-        exact = allows_float64(self._call, inputs.values(), make, case, light=True)
+        exact = allows_float64(code, inputs.values(), make, case, light=True)
         tolerances = {
             word: workload.tolerance.own if workload.tolerance else DEFAULT_TOLERANCE
             for word, workload in self.workloads.items()
@@ -414,7 +416,7 @@ class Problem:
         scalars = (*(definition.variable_axes if self._files else ()), *definition.scalars)
         operator = problem_operator(
             name,
-            self._call,
+            code,
             function,
             axes=() if self._files else definition.variable_axes,
             inputs=inputs,
@@ -427,8 +429,7 @@ class Problem:
         )
 
         def as_written(*tensors: torch.Tensor, **values: Any) -> Any:
-            returned = function(*_arguments(definition, tensors, values))
-            return as_outputs(returned, outputs, tensors[0].device)
+            return as_outputs(call(tensors, values), outputs, tensors[0].device)
 
         operator.provider(REFERENCE, sources=[self.file])(standing_for(as_written, function))
         return operator

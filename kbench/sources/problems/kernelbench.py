@@ -140,9 +140,6 @@ class Problem:
         outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         self._accept("get_inputs", inputs, (Tensor, int, float), "tensors and numbers")
         self._accept("forward", outputs, (Tensor,), "tensors")
-        if not any(isinstance(x, Tensor) for x in inputs):
-            problem = "get_inputs returns no tensor; kbench needs at least one tensor as input when it calls a model"
-            raise SourceFault(str(self.file), problem)
         return dict(zip(self._names(len(inputs)), inputs, strict=True)), outputs
 
     def _accept(self, function: str, values: Sequence[Any], types: tuple[type, ...], allowed: str) -> None:
@@ -164,7 +161,7 @@ class Problem:
         remaining = iter(tensors)
         return model(*(next(remaining) if isinstance(x, Tensor) else x for x in self.traced[0].values()))
 
-    def code(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
+    def code(self, dtype: str, device: torch.device, exact: bool) -> Call:
         """The model of a case. For float64, it has the weights that it has in `dtype`."""
         model = _exact_model(self, dtype, device) if exact else self.model(dtype, device)
         return lambda tensors, values: self.call(model, tensors)

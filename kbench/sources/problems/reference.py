@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -71,15 +71,11 @@ def in_float64() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-class Code(Protocol):
-    """The code of a problem."""
-
-    def __call__(self, dtype: str, device: torch.device, *, exact: bool) -> Call:
-        """What to call in a case of this dtype, on this device. `exact`: it will be called in float64."""
-
-
 Call = Callable[[Sequence[Tensor], Mapping[str, Value]], Any]
 """Calls the code of a problem with the tensors of a case, and with its scalars by name."""
+
+Code = Callable[[str, torch.device, bool], Call]
+"""The code of a problem: what to call in a case of this dtype, on this device, and whether that will be in float64."""
 
 
 def allows_float64(code: Code, inputs: Collection[Declared], make: Make, case: Case, *, light: bool = False) -> bool:
@@ -92,7 +88,7 @@ def allows_float64(code: Code, inputs: Collection[Declared], make: Make, case: C
             with torch.no_grad(), seeded(0, host):
                 tensors = make(case, host) if on_host else _without_memory(inputs, case)
                 tensors = [x.double() if x.is_floating_point() else x for x in tensors]
-                call = code(case.dtype, tensors[0].device, exact=True)
+                call = code(case.dtype, tensors[0].device, True)
                 with in_float64():
                     returned = call(tensors, case.axes)
         except (Exception, SystemExit):  # noqa: BLE001  the code's own; it is reported when the code runs in the declared dtypes
@@ -174,7 +170,7 @@ def problem_operator(
 
     def reference(*tensors: Tensor, dtype: str, **values: Value) -> Any:
         device = tensors[0].device
-        call = code(dtype, device, exact=tolerance_of is None)
+        call = code(dtype, device, tolerance_of is None)
         if tolerance_of is None:
             with in_float64():
                 returned = call(tensors, values)
