@@ -508,13 +508,6 @@ class LineDone:
 
 
 @dataclass(frozen=True)
-class Noted:
-    """What the user should know of a script."""
-
-    line: str
-
-
-@dataclass(frozen=True)
 class RequestDone:
     """The request is answered."""
 
@@ -547,7 +540,6 @@ Message = (
     | DeviceFailed
     | PointBegun
     | LineDone
-    | Noted
     | Fault
     | RequestDone
 )

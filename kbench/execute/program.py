@@ -46,7 +46,6 @@ from kbench.protocol import (
     LineDone,
     Measure,
     Message,
-    Noted,
     PointBegun,
     ProtocolError,
     Rows,
@@ -284,7 +283,6 @@ class _Program:
         paths = [str(at_start), self.environment["PYTHONPATH"]]
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.own: _Process | None = None  # that of the command itself, if it measures
-        self._noted: set[str] = set()
         self._deaths: Counter[tuple[str, str]] = Counter()  # in a row, by plot and line
         self._read, self._rest, self._heard = 0, b"", time.monotonic()
 
@@ -355,10 +353,6 @@ class _Program:
                 self._processes[pid] = _Process(session, message.machine, _process_of(int(pid)))
             elif isinstance(message, Fault):
                 self._run.fault = message
-            elif isinstance(message, Noted):
-                if message.line not in self._noted:
-                    terminal.note(message.line)
-                self._noted.add(message.line)
             elif pid in self._processes:
                 self._take(message, self._processes[pid])
 

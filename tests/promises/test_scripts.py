@@ -122,7 +122,7 @@ sys.exit(int(sys.argv[1]))
 @pytest.fixture(scope="module")
 def script_run(made_once: MadeOnce) -> Path:
     command = ("run", "bench.py", *QUICK, "--no-plot", "--", "--rows", "4")
-    return folder_of(made_once, "script", {"bench.py": SCRIPT}, *command)
+    return folder_of(made_once, "script", {"bench.py": SCRIPT}, *command, run=run_process)
 
 
 def lines(folder: Path, provider: str) -> list[dict[str, str]]:

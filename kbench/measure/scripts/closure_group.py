@@ -51,7 +51,6 @@ class Closure(Contender):
     error         what it raised
     output        copies of the tensors that its first call returned; None if it returned something else
     reuses        a tensor that it returned lies in memory that existed before the call
-    own_ms        what the script gets for it, if kbench does not time it; None if it does
     script_ms     what the script's timer alone reads, with the arguments of the script
     dtype         that of the largest tensor that it holds; None without tensors
     tensor_bytes  how many bytes its tensors show that it moves, at least and at most
@@ -67,7 +66,6 @@ class Closure(Contender):
     error: BaseException | None = None
     output: list[Tensor] | None = None
     reuses: bool = False
-    own_ms: float | None = None
     script_ms: float | None = None
     dtype: torch.dtype | None = None
     tensor_bytes: tuple[int, float] = (0, math.inf)
@@ -79,10 +77,10 @@ class Closure(Contender):
     @property
     def answer(self) -> Timing | BaseException:
         """What the script gets for it: its time, or what to raise."""
-        if self.own_ms is not None:
-            return Timing.of([self.own_ms])
         if self.rounds:
             return Timing(time_of(self), [ms for samples in self.rounds for ms in samples])
+        if self.status is Status.UNSUPPORTED and self.error is None:  # kbench does not time it
+            return Timing.of([self.script_ms or self.build_ms or math.nan])
         return self.error or RuntimeError(self.reason)
 
 
@@ -177,7 +175,6 @@ class ClosureGroup(Experiment):
         closure.tensor_bytes = tensor_bytes(call.fn, returned)
         del returned
         if interpreted():
-            closure.own_ms = closure.build_ms
             closure.end(Status.UNSUPPORTED, INTERPRETED)
             return
         if call.method != "kernels":
@@ -187,7 +184,6 @@ class ClosureGroup(Experiment):
             closure.noticed, closure.kernels = observe(call.fn, tensors, self.device)
         moved = closure.output or tensors
         if self._launches_nothing(closure) and moved and all(x.device.type == "cpu" for x in moved):
-            closure.own_ms = closure.script_ms
             closure.end(Status.UNSUPPORTED, ON_HOST)
             return
         closure.launch_ms = measure_launch_ms(call.fn, self.device)

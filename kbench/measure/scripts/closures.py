@@ -11,7 +11,7 @@ import functools
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
@@ -149,30 +149,19 @@ def label_of(closure: Callable[..., Any]) -> str:
     if own_names and in_library(code.co_filename):
         return own_names[0]
     variables = closure.__globals__ | closed_over(closure)
-    values = [variables[name] for name in (*code.co_freevars, *code.co_names) if name in variables]
-    functions = [_name(value) for value in values if _is_function(value)]
-    functions += _functions_of_modules(code.co_names, variables)
+    values, modules = list[Any](), list[ModuleType]()
+    for name in (*code.co_freevars, *code.co_names):
+        owner = next((module for module in reversed(modules) if hasattr(module, name)), None)
+        if name in variables or owner:
+            value = variables[name] if name in variables else getattr(owner, name)
+            values.append(value)
+            modules += [value] if isinstance(value, ModuleType) else []
+    functions = [_name(value) for value in values if callable(value) and not isinstance(value, (type, Tensor))]
     words = [value for value in values if isinstance(value, str)]
     if not words:
         keys = {key for value in values if isinstance(value, dict) for key in value}
         words = [constant for constant in code.co_consts if isinstance(constant, str) and constant in keys]
     return " ".join(dict.fromkeys([*own_names, *functions] or words))
-
-
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, (type, Tensor)) and bool(_name(value))
-
-
-def _functions_of_modules(names: tuple[str, ...], variables: Mapping[str, Any]) -> Iterator[str]:
-    """The functions that code reads from modules, by the names that it reads: `relu` for `F.relu`."""
-    modules: list[ModuleType] = []
-    for name in names:
-        of_modules = (getattr(module, name) for module in reversed(modules) if hasattr(module, name))
-        value = variables[name] if name in variables else next(of_modules, None)
-        if isinstance(value, ModuleType):
-            modules.append(value)
-        elif name not in variables and _is_function(value):
-            yield _name(value)
 
 
 def _name(function: Any) -> str:

@@ -54,16 +54,17 @@ def _measured_alone(session: Session, call: BenchCall) -> Timing:
     name = named or (f"{place} {word(label, {})}" if label else place)
     closure = Closure(0, name, {}, run=lambda work, limit_s: work())
     closure.call = call
-    limits = {"build_timeout_s": LIMIT_S, "timeout_s": LIMIT_S}
-    sampling = {
+    settings = {
         "rounds": ROUNDS,
         "warmup_ms": call.warmup_ms,
         "rep_ms": max(call.rep_ms, 1.0) / ROUNDS,
+        "build_timeout_s": LIMIT_S,
+        "timeout_s": LIMIT_S,
     }
     words = {column: word(text, {}) for column, text in call.words.items()}
     same_calls = (name, *words.values())
     case = Case(session.calls_name, {**words, CALL_ORDER: session.orders[same_calls] + 1}, "float32")
-    group = ClosureGroup(session, session.settings.model_copy(update=limits | sampling), case, alone=True)
+    group = ClosureGroup(session, session.settings.model_copy(update=settings), case, alone=True)
     try:
         with group.steps.step(closure, "build", LIMIT_S):
             group.prepare(closure)

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -28,8 +28,6 @@ SWITCHES |= {"the current device", "the current stream"}
 # every thread has its own, and torch switches it by a context only
 SWITCHES -= {"torch.inference_mode"}
 RANDOM = {name for name, effect in EFFECTS.items() if effect is Effect.SILENT}
-
-T = TypeVar("T")
 
 
 class _Thread(threading.local):
@@ -103,15 +101,11 @@ class Line:
         threading.Thread(target=self._live, name="kbench line", daemon=True).start()
         return self._wait(limit_s)  # type: ignore[no-any-return]
 
-    def go_on(self, answer: Timing | BaseException, limit_s: float) -> BenchCall | None:
-        """The same for its next call. Its present call returns, or raises, the answer."""
-        self._work.put(answer)
-        return self._wait(limit_s)  # type: ignore[no-any-return]
-
-    def run(self, work: Callable[[], T], limit_s: float) -> T:
-        """Have something done in its thread and with its switches, while it is stopped."""
+    def send(self, work: Callable[[], Any] | Timing | BaseException, limit_s: float) -> Any:
+        """Have something done in its thread and with its switches while it is stopped, and return what it returns. Or let it
+        run to its next call of do_bench, as above: its present call returns a `Timing`, and raises an exception."""
         self._work.put(work)
-        return self._wait(limit_s)  # type: ignore[no-any-return]
+        return self._wait(limit_s)
 
     def _wait(self, limit_s: float) -> Any:
         value, error = self._done.get(timeout=limit_s + GRACE_S)

@@ -11,10 +11,11 @@ import itertools
 import math
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ from kbench.measure.scripts.foreign_timers import Timing
 from kbench.measure.scripts.line import Line, Switches, this_thread
 from kbench.measure.scripts.session import this_session
 from kbench.measure.steps import DeviceLost
-from kbench.protocol import DeviceFailed, LineDone, Noted, PointBegun, Rows
+from kbench.protocol import DeviceFailed, LineDone, PointBegun, Rows
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import CALL, Control, Status
@@ -71,7 +72,8 @@ class Plot:
         self.session, self.benchmark, self.function = this_session(), benchmark, function
         names = words_of(benchmark.line_vals)
         self.lines = {f"{name}-line" if name in set(Control) else name: value for name, value in names.items()}
-        self.name = self.session.free_name(*_names(benchmark.plot_name or "", self.session.program))
+        name = re.sub(r"[^\w.+-]+", "-", benchmark.plot_name or "").strip("-.+") or self.session.program
+        self.name = self.session.free_name(name, f"{self.session.program}-{name}")
         self.labels = benchmark.ylabel or "", benchmark.plot_name or ""
         self.last: Any = math.nan
         self._columns: dict[tuple[str, ...], list[ArgumentColumn]] = {}
@@ -88,7 +90,7 @@ class Plot:
         axes = {column.name: column.value(point[column.argument]) for column in self._columns_of(point)}
         label = ", ".join(f"{name}={axis}" for name, axis in axes.items())
         if (label, line) in self._requested:
-            self.session.emit(Noted(f"{self.name}: {label} comes more than once; kbench measures it once"))
+            _note(f"{self.name}: {label} comes more than once; kbench measures it once")
         self._requested.add((label, line))
         if (label, line) not in self._returned:
             lost = {}
@@ -201,13 +203,13 @@ class PointRun:
         """Let a line go on to its next closure, and prepare that. Returns whether there is one."""
         number, limit_s = len(self.groups), group.settings.build_timeout_s
         last, line.closure = line.closure, None
-        closure = Closure(line.index, line.name, {CALL: number}, run=line.run)
+        closure = Closure(line.index, line.name, {CALL: number}, run=line.send)
         with group.steps.step(closure, "build", limit_s):
             if last is None:
                 call = line.begin(limit_s)
             else:
                 last.let_go()
-                call = line.go_on(last.answer, limit_s)
+                call = line.send(last.answer, limit_s)
             if call is not None:
                 line.closure, closure.call = closure, call
                 group.prepare(closure)
@@ -251,6 +253,12 @@ class PointRun:
                 contender.params = {}
 
 
+@cache
+def _note(line: str) -> None:
+    """Say something once."""
+    print(line, file=sys.stderr)
+
+
 _plots: dict[tuple[int, int], Plot] = {}
 
 
@@ -269,13 +277,6 @@ def measured_line(function: Callable[..., Any], benchmarks: Sequence[Any], argum
 def _fixed_arguments(arguments: Mapping[str, Any], benchmark: Any) -> bool:
     """Whether a call has all fixed arguments of a benchmark."""
     return all(name in arguments and arguments[name] is value for name, value in dict(benchmark.args or {}).items())
-
-
-def _names(plot_name: str, script: str) -> Iterator[str]:
-    """Names for the results of a plot, the best first."""
-    name = re.sub(r"[^\w.+-]+", "-", plot_name).strip("-.+") or script
-    yield from (name, f"{script}-{name}")
-    yield from (f"{script}-{name}-{number}" for number in range(2, 10_000))
 
 
 def _without_numbers(value: Any) -> Any:

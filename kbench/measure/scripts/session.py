@@ -6,7 +6,8 @@ import json
 import os
 import threading
 from collections import Counter
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain, count
 from pathlib import Path
 
 import torch
@@ -48,15 +49,16 @@ class Session:
         self.sees_launches = self.device.accelerated and bool(kernels)
 
     def free_name(self, *names: str) -> str:
-        """The first name that neither an operator has, nor other results of this process."""
-        name = next(name for name in names if name not in self._names)
+        """The first name that neither an operator has, nor other results of this process. The last of them may get a number."""
+        numbered = (f"{names[-1]}-{number}" for number in count(2))
+        name = next(name for name in chain(names, numbered) if name not in self._names)
         self._names.add(name)
         return name
 
     @cached_property
     def calls_name(self) -> str:
         """The name of the results of calls outside of all plots."""
-        return self.free_name(self.program, f"{self.program}-calls", f"{self.program}-other-calls")
+        return self.free_name(self.program, f"{self.program}-calls")
 
     def emit(self, message: Message) -> None:
         """Append a message to the parent's file, if there is one. A first one describes the machine."""
@@ -71,15 +73,12 @@ class Session:
             file.write(b"".join(encode(sent, str(os.getpid())) for sent in messages))
 
 
-_sessions: dict[int, Session] = {}
+_session_of = cache(lambda process: Session())
 _making = threading.Lock()
 
 
 def this_session() -> Session:
     """That of this process, made when it is first needed: it starts the device. A fork of a process has one of its own, which
     describes the machine once more: its rows are another session."""
-    process = os.getpid()
     with _making:  # one for all threads
-        if process not in _sessions:
-            _sessions[process] = Session()
-    return _sessions[process]
+        return _session_of(os.getpid())
