@@ -16,11 +16,7 @@ from kbench.protocol import Task
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text import terminal
-from kbench.text.printable import printable
 from kbench.text.words import plural
-
-FAULT_SHOWN = 200
-"""The most characters of the fault of a random shape that a note has."""
 
 RANDOM_S = 5.0
 """After so many seconds in the reference of a problem, no further random shape is drawn. Such a reference often loops over rows
@@ -63,13 +59,11 @@ def check_cases(
     drawn: Sequence[Task] = (),
     *,
     until_failed: bool = False,
-    when_right: Callable[[], object] = lambda: None,
     reference_s: Callable[[], float] = lambda: 0.0,
 ) -> Checks:
     """Check the configurations of tasks on edge inputs: in the cases that the user has chosen, and in random shapes, until
     `reference_s`, the seconds in the reference, says that these take too long. With `until_failed`, the rest is left out when
-    each configuration has failed: their authors know enough to go on. `when_right` is called after each case if one has not
-    failed so far."""
+    each configuration has failed: their authors know enough to go on."""
     tasks = [*chosen, *drawn]
     checks = Checks(len(chosen), len(drawn))
     failed: set[str] = set()
@@ -104,9 +98,7 @@ def check_cases(
                 display.advance(task, "; ".join(filter(None, [outcome, ", ".join(failures.values())])))
                 checks.checked += 1
                 failed |= set(failures)
-                if len(failed) < len(task.configurations):
-                    when_right()
-                elif until_failed:
+                if until_failed and len(failed) == len(task.configurations):
                     break
     except KeyboardInterrupt:
         checks.interrupted = True
@@ -114,18 +106,21 @@ def check_cases(
 
 
 def check_in_cases(
-    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, when_right: Callable[[], object]
+    workers: TwoWorkers, plan: Plan, names: Collection[str], count: int, *, timed_beside: bool
 ) -> Checks:
-    """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed."""
+    """Check providers in the smallest and the largest cases of the config, and in random shapes, until each has failed. With
+    `timed_beside`, the worker that will time begins to start meanwhile."""
     judged = tuple(configuration for configuration in plan.configurations if configuration.name in names)
     like = replace(plan.tasks[0], configurations=judged)
     first = [replace(like, case=case) for case in find_extremes(plan)]
-    try_operator(workers.try_operator, plan)
+    try_operator(workers.judge.try_operator, plan)
     shapes, beyond = _random_tasks(plan, like, count)
     drawn = [*shapes, *beyond]
     terminal.note(f"checking {plural(len(first), 'case')} of the config and {plural(len(drawn), 'random shape')}")
 
     def check(task: Task, display: progress.PlainProgress) -> Iterator[Row]:
+        if timed_beside and task is not first[0]:  # a provider was right in the first case
+            workers.begin_timing()
         for row in workers.check(task, display, plan.info, without_edges=task in beyond):
             if task in beyond and row.status in (Status.OOM, Status.TIMEOUT):
                 terminal.note(f"{task.case.label}: left out {row.configuration_name}: {row.reason}")
@@ -133,10 +128,11 @@ def check_in_cases(
                 yield row
 
     seconds = workers.slow_reference_s
-    checks = check_cases(first, check, drawn, until_failed=True, when_right=when_right, reference_s=seconds)
+    checks = check_cases(first, check, drawn, until_failed=True, reference_s=seconds)
     if refused := checks.refused:
-        reason = printable(refused[0], FAULT_SHOWN)
-        terminal.note(f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {reason}")
+        terminal.note(
+            f"left out {plural(len(refused), 'random shape')}, which the operator does not accept: {refused[0]}"
+        )
     if checks.slow:
         terminal.note(
             f"left out {plural(checks.slow, 'random shape')}: the reference has taken {RANDOM_S:g} s on others"

@@ -32,7 +32,7 @@ from kbench.judging.checks import Checks, check_in_cases
 from kbench.judging.claims import held_against_clock
 from kbench.judging.speeds import against, gaps, profile_of
 from kbench.judging.two_workers import TwoWorkers
-from kbench.protocol import Catalog, ClockReading
+from kbench.protocol import Catalog, ClockReading, ClockRequest
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.text import terminal
@@ -79,14 +79,10 @@ def judge(file: Path, options: JudgeOptions) -> JudgeAnswer:
             terminal.note(f"{plan.operator} on {catalog.device.name}: {', '.join(entrants.judged)} of {file.name}")
             workers.settle(plan.operator)
             timed_beside = workers.apart and bool(entrants.baselines) and not options.ledger
-            when_right = workers.begin_timing if timed_beside else lambda: None
-            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, when_right)
+            checks = check_in_cases(workers, plan, entrants.judged, options.shapes, timed_beside=timed_beside)
         reproduce = partial(command_again, options.against, [file], plan.measure.seed)
-        left_out_cases = checks.left_out_cases
-        checked = [
-            check_provider(name, checks.of(name), reproduce, left_out_cases=left_out_cases) for name in entrants.judged
-        ]
-        correct = [provider.provider for provider in checked if provider.correct]
+        check = partial(check_provider, reproduce=reproduce, left_out_cases=checks.left_out_cases)
+        correct = [name for name in entrants.judged if check(name, checks.of(name)).correct]
         if not workers.apart:
             workers.stop()  # the device may take only one process
         beside = [plan.baseline] if entrants.champion and plan.baseline else []
@@ -105,15 +101,13 @@ def judge(file: Path, options: JudgeOptions) -> JudgeAnswer:
                 terminal.note(f"the earlier results were moved to {earlier}")
         if timed.rows and not timed.interrupted and workers.apart:
             timed.rows = _held(workers, chosen.resolve(catalog), timed.rows, correct)
-        if not (checks.interrupted or timed.interrupted):
-            workers.stop_limit_s = 0.0
         judged = partial(
             judge_provider,
             reproduce=reproduce,
             config_cases=set(plan.cases),
             contest=contest,
             min_speedup=0.0 if entrants.champion and options.min_speedup is None else options.min_speedup,
-            left_out_cases=left_out_cases,
+            left_out_cases=checks.left_out_cases,
         )
         return _answer(file, plan, entrants, checks, timed, judged)
 
@@ -252,7 +246,7 @@ def _held(workers: TwoWorkers, plan: Plan, rows: Sequence[Row], names: Sequence[
 
     def read(row: Row, claimed_ms: float, here: bool) -> ClockReading:
         task = replace(plan.tasks[0], case=row.case, configurations=(configurations[row.configuration_name],))
-        reading = workers.read_clock(task, claimed_ms, display, here=here)
+        reading = workers.judge.read_clock(ClockRequest(task, claimed_ms, here), display)
         if row.ms and reading.least_ms is None and (here or not reading.wrong):
             terminal.note(f"{row.case.label}: no other clock could take the time of {row.configuration_name}")
         return reading

@@ -15,7 +15,7 @@ from kbench.errors import WorkerLost
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervisor import WorkerSupervisor
 from kbench.execute.worker import KILLED_LIMIT_S, STOP_LIMIT_S
-from kbench.protocol import Catalog, CatalogRequest, ClockReading, ClockRequest, OperatorInfo, Task
+from kbench.protocol import Catalog, CatalogRequest, OperatorInfo, Task
 from kbench.results.row import Row
 from kbench.text import terminal
 
@@ -41,20 +41,22 @@ class TwoWorkers:
         """A third worker, which will time. Nobody waits for it before."""
         self.apart = True
         """Whether the second worker judges. Otherwise the worker of the candidates does."""
-        self.stop_limit_s = STOP_LIMIT_S
-        """How long to wait for the end of each. 0 when all are idle and the answer is known: nobody needs their memory."""
 
     def __enter__(self) -> TwoWorkers:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.stop()
+        self.stop(0.0)  # nobody needs their memory any more
         self._folder.cleanup()
 
-    def stop(self) -> None:
+    @property
+    def judge(self) -> WorkerSupervisor:
+        return self._judge if self.apart else self._candidates
+
+    def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
         """End the workers, all at the same time: the driver may take a while to free what each holds."""
         stopping = [
-            threading.Thread(target=worker.stop, args=(self.stop_limit_s,))
+            threading.Thread(target=worker.stop, args=(limit_s,))
             for worker in (self._candidates, self._judge, self.timing)
             if worker
         ]
@@ -107,8 +109,8 @@ class TwoWorkers:
 
     def check(self, task: Task, display: PlainProgress, info: OperatorInfo, *, without_edges: bool) -> Iterator[Row]:
         """Rows as `WorkerSupervisor.check` yields them."""
-        apart = self.apart and info.tensor_bytes(task.case) <= self._most_bytes()
-        return (self._judge if apart else self._candidates).check(task, display, without_edges=without_edges)
+        small = info.tensor_bytes(task.case) <= self._most_bytes()
+        return (self.judge if small else self._candidates).check(task, display, without_edges=without_edges)
 
     def slow_reference_s(self) -> float:
         """How long the reference of a problem has taken so far. 0 for other operators."""
@@ -119,14 +121,6 @@ class TwoWorkers:
         if catalog is None or catalog.device.type == "cpu":
             return HOST_BYTES
         return min(DEVICE_BYTES, (catalog.memory_bytes or 0) // DEVICE_SHARE)
-
-    def read_clock(self, task: Task, claimed_ms: float, display: PlainProgress, *, here: bool) -> ClockReading:
-        """What the clock of the process that judges says of the only configuration of a task, which runs there if `here`."""
-        return self._judge.read_clock(ClockRequest(task, claimed_ms, here), display)
-
-    def try_operator(self, task: Task) -> None:
-        """Call the operator's own functions, as `WorkerSupervisor.try_operator` does."""
-        (self._judge if self.apart else self._candidates).try_operator(task)
 
 
 def _start_both(candidates: WorkerSupervisor, judge: WorkerSupervisor) -> tuple[Catalog, Catalog]:

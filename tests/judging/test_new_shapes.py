@@ -11,7 +11,6 @@ from kbench.judging.random_shapes import draw_beyond_int32, draw_shapes
 from kbench.protocol import Configuration, Measure, OperatorInfo, Task
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.vocabulary import Status
 
 MATRIX = Layout(("M", "N"))
 INFO = OperatorInfo(("M", "N"), {}, ("float32",), inputs={"x": MATRIX}, outputs={"y": MATRIX}, rows=True)
@@ -51,16 +50,5 @@ def test_no_more_are_tried_when_a_slow_reference_has_taken_long() -> None:
         seconds.append(4.0)
         return []
 
-    right: list[bool] = []
-    checks = check_cases(
-        tasks[:2], check, tasks[2:], when_right=lambda: right.append(True), reference_s=lambda: sum(seconds)
-    )
+    checks = check_cases(tasks[:2], check, tasks[2:], reference_s=lambda: sum(seconds))
     assert len(seconds) == 4 and checks.slow == 2 and checks.random_shapes == 2 and not checks.left_out_cases
-    assert len(right) == 4, "the worker that times begins after the first"
-
-
-def test_the_worker_that_times_is_not_begun_for_a_provider_that_is_wrong() -> None:
-    tasks = [Task(case, (Configuration("mine", {}),), None, Measure(), 0) for case in CASES]
-    wrong = Row(CASES[0], "mine", status=Status.WRONG, reason="1 element")
-    checks = check_cases(tasks, lambda task, listener: [wrong], until_failed=True, when_right=lambda: 1 / 0)
-    assert checks.rows == [wrong] and checks.left_out_cases == 1
