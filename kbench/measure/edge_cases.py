@@ -225,10 +225,9 @@ def deliver_trial(
     provider = contender.admitted(definition.case, device.type)
     if provider is None:
         return None
-    marked = marked_inputs(definition.input_names, [x.detach() for x in values])
-    inputs = [input_.tensor for input_ in marked]
+    inputs, faults = marked_inputs(definition.input_names, [x.detach() for x in values])
     delivery = deliver(expected, Preparer(definition, provider, contender.params), inputs, device)
-    outside = next(filter(None, (input_.fault() for input_ in marked)), None)
+    outside = next(filter(None, (fault() for fault in faults)), None)
     return replace(delivery, second_fault=delivery.second_fault or outside or "")
 
 

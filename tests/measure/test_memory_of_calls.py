@@ -79,9 +79,9 @@ BETWEEN = "wrote into memory between the rows of its input x, which may belong t
 def wrong(operator: Operator, provider: str, x: Tensor) -> str | None:
     definition = Definition(operator, operator.case(str(x.dtype).removeprefix("torch."), M=x.shape[0], N=x.shape[1]))
     expected = Expected(definition, [x.clone()])
-    [marked] = marked_inputs(["x"], [x])
+    marked, [fault] = marked_inputs(["x"], [x])
     preparer = Preparer(definition, operator.providers[provider], {})
-    return run_checked(expected, preparer, [marked.tensor], Device()).wrong or marked.fault()
+    return run_checked(expected, preparer, marked, Device()).wrong or fault()
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ def test_marks_change_neither_values_nor_layout_nor_alignment() -> None:
     wide, parts = torch.randn(6, 40), torch.randn(4, 10)
     tensors = [wide, wide.clone()[1:, 3:], wide.t().clone().t(), torch.tensor(2.5)]
     tensors += [wide[:0].clone(), *parts.unbind(0)[:2], torch.randn(1, 5).expand(4, 5)]
-    marked = marked_inputs([str(at) for at in range(len(tensors))], tensors)
-    for x, each in zip(tensors, marked, strict=True):
-        y = each.tensor
-        assert torch.equal(x, y) and x.stride() == y.stride() and x.dtype == y.dtype and each.fault() is None
+    marked, faults = marked_inputs([str(at) for at in range(len(tensors))], tensors)
+    for x, y in zip(tensors, marked, strict=True):
+        assert torch.equal(x, y) and x.stride() == y.stride() and x.dtype == y.dtype
         assert x.data_ptr() % 512 == y.data_ptr() % 512
-    assert [x is each.tensor for x, each in zip(tensors, marked, strict=True)] == [False] * 4 + [True] * 4
+    assert [x is y for x, y in zip(tensors, marked, strict=True)] == [False] * 4 + [True] * 4
+    assert [fault() for fault in faults] == [None] * 4

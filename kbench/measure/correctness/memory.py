@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from random import SystemRandom
 from types import SimpleNamespace
 from typing import Any
@@ -140,61 +139,45 @@ def is_view(output: Tensor, x: Tensor) -> bool:
     return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
-@dataclass(frozen=True)
-class MarkedInput:
-    """An input with a mark around it and between its rows. It is not 0: a kernel without a mask often writes zeros.
-
-    tensor   the input
-    memory   its memory and the margins, as integers; None if the input stays where it was
-    mark     what all of it holds that is not the input's: 1 in the dtype of the input, as an integer
-    outside  which elements of the memory are not the input's
-    """
-
-    name: str
-    tensor: Tensor
-    memory: Tensor | None = None
-    mark: Tensor | None = None
-    outside: Tensor | None = None
-
-    @classmethod
-    def copy_of(cls, name: str, x: Tensor) -> MarkedInput:
-        size, span = x.element_size(), spanned_elements(x)
-        too_large = span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel()
-        if not x.numel() or size not in INTEGERS or too_large or overlaps_itself(x):
-            return cls(name, x)
-        margin = MARGIN_BYTES // size
-        memory = x.new_empty(2 * margin + STEP_BYTES // size + span)
-        bits, mark = memory.view(INTEGERS[size]), torch.ones(1, device=x.device).to(x.dtype).view(INTEGERS[size])
-        bits.copy_(mark.expand_as(bits))
-        start = margin + (x.data_ptr() - memory.data_ptr()) % STEP_BYTES // size
-        tensor = _tensor_in(memory, start, x.shape, x.stride())
-        outside = torch.ones_like(bits, dtype=torch.bool)
-        outside.as_strided(x.shape, x.stride(), start).fill_(False)
-        return cls(name, tensor.copy_(x), bits, mark, outside)
-
-    def fault(self) -> str | None:
-        """What to report if a call has written outside of the input; None if it has not."""
-        if self.memory is None or self.outside is None:
-            return None
-        written, inside = (self.memory != self.mark) & self.outside, self.outside.logical_not().nonzero()
-        first, last = int(inside.min()), int(inside.max()) + 1
-        for part, where in (
-            (written[first:last], "between the rows"),
-            (written[last:], "behind the end"),
-            (written[:first], "before the beginning"),
-        ):
-            if part.any():
-                return (
-                    f"wrote into memory {where} of its input {self.name}, which may belong to others; mask the stores"
-                )
-        return None
+Fault = Callable[[], str | None]
+"""What to report if a call has written outside of an input; None if it has not. The values of the input are lost then."""
 
 
-def marked_inputs(names: Sequence[str], inputs: Sequence[Tensor]) -> list[MarkedInput]:
+def marked_inputs(names: Sequence[str], inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[Fault]]:
     """Copies of the inputs, with the same values and strides, in memory with marks. Inputs that are parts of one tensor stay
     where they are, and so do empty, expanded and very large ones."""
     owners = Counter(x.untyped_storage().data_ptr() for x in inputs)
-    return [
-        MarkedInput.copy_of(name, x) if owners[x.untyped_storage().data_ptr()] == 1 else MarkedInput(name, x)
-        for name, x in zip(names, inputs, strict=True)
-    ]
+    marked, faults = list(inputs), list[Fault]()
+    for number, (name, x) in enumerate(zip(names, inputs, strict=True)):
+        size, span = x.element_size(), spanned_elements(x)
+        too_large = span * size > LARGEST_BYTES or span > MOST_SPREAD * x.numel()
+        apart = owners[x.untyped_storage().data_ptr()] == 1 and not too_large
+        if apart and x.numel() and size in INTEGERS and not overlaps_itself(x):
+            marked[number], fault = _marked_copy(name, x)
+            faults.append(fault)
+    return marked, faults
+
+
+def _marked_copy(name: str, x: Tensor) -> tuple[Tensor, Fault]:
+    """A copy with a mark around it and between its rows. It is 1 and not 0: a kernel without a mask often writes zeros."""
+    size, span = x.element_size(), spanned_elements(x)
+    margin = MARGIN_BYTES // size
+    memory = torch.full((2 * margin + STEP_BYTES // size + span,), 1, dtype=x.dtype, device=x.device)
+    bits = memory.view(INTEGERS[size])
+    mark = bits[:1].clone()
+    start = margin + (x.data_ptr() - memory.data_ptr()) % STEP_BYTES // size
+    copy = _tensor_in(memory, start, x.shape, x.stride()).copy_(x)
+
+    def fault() -> str | None:
+        memory.as_strided(x.shape, x.stride(), start).fill_(1)
+        written, end = bits != mark, start + span
+        for part, where in (
+            (written[start:end], "between the rows"),
+            (written[end:], "behind the end"),
+            (written[:start], "before the beginning"),
+        ):
+            if part.any():
+                return f"wrote into memory {where} of its input {name}, which may belong to others; mask the stores"
+        return None
+
+    return copy, fault
