@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.check import COPY, changed_input
 from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.memory import Placement, location_of, moved_away
+from kbench.measure.correctness.memory import Placement, location_of, moved_away, separate
 from kbench.measure.machine.device import Device
 
 
@@ -75,35 +75,32 @@ class SharedInputs:
         """Give the inputs other addresses than before, for `count` sets. The earlier tensors are void."""
         if not self._placements or self._placements[0].sets != count:
             self._placements = [Placement(x, count) for x in self.pristine]
-        for placement in self._placements:
-            placement.move()
-        self.sets = [tuple(placement.tensor(number) for placement in self._placements) for number in range(count)]
-        self.tensors, self.stacked = self.sets[0], [placement.stacked() for placement in self._placements]
+        self.stacked = [placement.move() for placement in self._placements]
+        self.sets = [tuple(separate(x[number]) for x in self.stacked) for number in range(count)]
+        self.tensors = self.sets[0]
         self.restore_sets(self._names)
 
     def keep_first(self) -> None:
         """Have only the first set from now on: each write to all sets takes time."""
-        for placement in self._placements:
-            placement.sets = 1
-        self.sets, self.stacked = self.sets[:1], [placement.stacked() for placement in self._placements]
+        self.sets, self.stacked = self.sets[:1], [x[:1] for x in self.stacked]
 
     def restore(self) -> None:
         """Write the values back into all sets, whatever a provider has made of the tensors."""
         for number, tensors in enumerate(self.sets):
-            for x, placement in zip(tensors, self._placements, strict=True):
+            for x, all_sets in zip(tensors, self.stacked, strict=True):
                 if x.requires_grad:  # a provider has asked for its gradient
                     x.requires_grad_(False) if x.is_leaf else x.detach_()
-                place = placement.tensor(number)
+                place = separate(all_sets[number])
                 if location_of(x) != location_of(place):
-                    x.set_(place.untyped_storage(), place.storage_offset(), place.shape, place.stride())
+                    x.set_(place.untyped_storage(), 0, place.shape, place.stride())
         self.restore_sets(self._names)
 
     def repaired(self, mutates: Collection[str]) -> str | None:
         """What a call has made of the inputs although it may not, and what to do about it; None if it has changed the values in
         `mutates` only and has moved none. Writes the values back."""
         fault = changed_input(self._names, self.tensors, self.pristine, mutates)
-        triples = zip(self._names, self.tensors, self._placements, strict=True)
-        moved = next((name for name, x, place in triples if location_of(x) != location_of(place.tensor(0))), None)
+        triples = zip(self._names, self.tensors, self.stacked, strict=True)
+        moved = next((name for name, x, all_sets in triples if location_of(x) != location_of(all_sets[0])), None)
         if fault or moved or mutates or any(x.requires_grad for x in self.tensors):
             self.restore()
         if moved and not fault:

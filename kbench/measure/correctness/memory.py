@@ -33,43 +33,36 @@ LARGEST_BYTES, MOST_SPREAD = 2**28, 16
 
 
 class Placement:
-    """Memory for `sets` tensors like `like`, one behind the other. `move` places them at random."""
+    """Memory for `sets` tensors like `like`, one behind the other."""
 
     def __init__(self, like: Tensor, sets: int) -> None:
         self._shape, self._stride, self.sets = tuple(like.shape), like.stride(), sets
-        bytes_ = spanned_elements(like) * like.element_size()
-        self._set_elements = -(-bytes_ // STEP_BYTES) * STEP_BYTES // like.element_size()
         self._step_elements = STEP_BYTES // like.element_size()
+        self._set_elements = -(-spanned_elements(like) // self._step_elements) * self._step_elements
         self._places = (HOST_ROOM_BYTES if like.device.type == "cpu" else DEVICE_ROOM_BYTES) // STEP_BYTES
         self._place = self._places - 1
         total = self._set_elements * sets + self._step_elements * self._places
         self._memory = torch.empty(total, dtype=like.dtype, device=like.device)
 
-    def move(self) -> None:
-        """Choose other addresses than before for all sets. Their values are lost."""
+    def move(self) -> Tensor:
+        """The tensors of all sets as one, along a new first dimension, at another address than before, chosen at random. Their
+        values are lost."""
         self._place = (self._place + 1 + _RANDOM.randrange(self._places - 1)) % self._places
-
-    def tensor(self, number: int) -> Tensor:
-        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own. Its storage
-        begins where it does: torch.compile makes slower code if the offset varies, because it cannot tell that the tensor is
-        aligned."""
-        size = self._memory.element_size()
-        start = self._first(number) * size
-        storage = self._memory.untyped_storage()[start : start + self._set_elements * size]
-        return self._memory.new_empty(0).set_(storage, 0, self._shape, self._stride)
-
-    def stacked(self) -> Tensor:
-        """The tensors of all sets as one, along a new first dimension."""
-        stride = (self._set_elements, *self._stride)
-        return _tensor_in(self._memory, self._first(0), (self.sets, *self._shape), stride)
-
-    def _first(self, number: int) -> int:
-        return self._place * self._step_elements + number * self._set_elements
+        shape, stride = (self.sets, *self._shape), (self._set_elements, *self._stride)
+        return _tensor_in(self._memory, self._place * self._step_elements, shape, stride)
 
 
 def _tensor_in(memory: Tensor, start: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
     """A tensor at a place in a memory, no view for torch: writing to it counts as no change of another."""
     return memory.new_empty(0).set_(memory.untyped_storage(), start, shape, stride)
+
+
+def separate(x: Tensor) -> Tensor:
+    """A tensor in the same place. It is no view of another tensor, so compilers take it for an input of its own. Its storage
+    begins where it does: torch.compile makes slower code if the offset varies, because it cannot tell that the tensor is
+    aligned."""
+    start, size = int(x.storage_offset()) * x.element_size(), spanned_elements(x) * x.element_size()
+    return x.new_empty(0).set_(x.untyped_storage()[start : start + size], 0, x.shape, x.stride())
 
 
 Location = tuple[int, tuple[int, ...], tuple[int, ...]]
