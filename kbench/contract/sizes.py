@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import add, floordiv, mul, sub
 
 Size = int | str
 """A whole number, or an expression in axes."""
@@ -52,9 +53,9 @@ def _parsed(text: str) -> ast.expr:
     return tree
 
 
-_ALLOWED = (
-    ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.USub,
-)  # fmt: skip
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]]
+_OPERATIONS = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: floordiv, ast.FloorDiv: floordiv}
+_ALLOWED = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.USub, *_OPERATIONS)
 
 
 def _value(node: ast.expr, size: Size, axes: Mapping[str, object]) -> int:
@@ -70,18 +71,11 @@ def _value(node: ast.expr, size: Size, axes: Mapping[str, object]) -> int:
         return -_value(node.operand, size, axes)
     assert isinstance(node, ast.BinOp)
     left, right = _value(node.left, size, axes), _value(node.right, size, axes)
-    match node.op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-    if right == 0:
+    if isinstance(node.op, (ast.Div, ast.FloorDiv)) and right == 0:
         raise SizeError(f"{size} divides by zero{_at(size, axes)}")
     if isinstance(node.op, ast.Div) and left % right:
         raise SizeError(f"{size} is not a whole number{_at(size, axes)}")
-    return left // right
+    return _OPERATIONS[type(node.op)](left, right)
 
 
 def _at(size: Size, axes: Mapping[str, object]) -> str:

@@ -168,11 +168,9 @@ class WrongElements:
         return tuple(numbers)
 
     def _widen_bounds(self, part: OutputPart, columns: Tensor) -> None:
-        if part.dimension:  # a slice of every row
-            whole = columns.new_zeros(self.shape[1:])
-            whole.narrow(part.dimension - 1, part.start, part.stop - part.start).copy_(columns)
-            columns = whole
         touched = columns.nonzero()
+        if part.dimension:  # a slice of every row
+            touched[:, part.dimension - 1] += part.start
         bounds = list(zip(touched.amin(0).tolist(), touched.amax(0).tolist(), strict=True))
         before = self._bounds or bounds
         self._bounds = [(min(a, low), max(b, high)) for (a, b), (low, high) in zip(before, bounds, strict=True)]
