@@ -18,12 +18,6 @@ from kbench.text.table import Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-UNLIMITED_WIDTH = 10_000
-"""Columns that rich gets where there is no terminal. Without them it would assume 80 and crop."""
-
-NARROWEST = 20
-"""The width in columns that a very narrow window counts as."""
-
 LOG_WIDTH = 120
 """Columns of text in a pipe or a file. The log of a CI job shows them without wrapping."""
 
@@ -40,9 +34,8 @@ def console(*, stderr: bool = False, live: bool = False) -> Console:
     file: Any = sys.stderr if stderr else sys.stdout
     if live and isinstance(file, Stream):
         file = Stream(file.inner, escapes=False)
-    if file.isatty():
-        return Console(file=file, highlight=False, emoji=False)
-    return Console(file=file, highlight=False, emoji=False, width=UNLIMITED_WIDTH, height=100, soft_wrap=True)
+    # without a terminal rich would assume 80 columns
+    return Console(file=file, highlight=False, emoji=False, soft_wrap=not file.isatty())
 
 
 def width() -> int:
@@ -85,7 +78,7 @@ def is_terminal() -> bool:
 
 def _window() -> int | None:
     """The width at which lines are wrapped. None in a pipe, which gets whole lines, unless COLUMNS is set."""
-    return max(width(), NARROWEST) if is_terminal() or os.environ.get("COLUMNS") else None
+    return width() if is_terminal() or os.environ.get("COLUMNS") else None
 
 
 def print_paragraph(text: str, *, indent: int = 0) -> None:
