@@ -38,9 +38,6 @@ PICTURE_FORMATS: dict[str, dict[str, Any]] = {
 }
 """Picture formats, and for each the metadata to leave out because it changes with the date or the version."""
 
-LONGEST_NAME = 160
-"""Characters of a part of a picture's name. File systems take 255 characters for a whole name."""
-
 DEFAULT_CHOICES = Choices()
 
 DRAW_PAGE: dict[str, Callable[[Page[Any], Look], Figure]] = {
@@ -70,7 +67,7 @@ def write_pictures(
     changed = "change" if metric == "ms" else f"{metric}_change"
     subject = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    return _write(pictures, folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
+    return _write(pictures, folder, f"{stem}_{subject}", formats, choices.theme)
 
 
 def write_history_pictures(report: HistoryReport, out_dir: Path, formats: Sequence[str], theme: str) -> list[Path]:
@@ -92,7 +89,7 @@ def _write(pictures: Sequence[Picture], folder: Path, begin: str, formats: Seque
     paths: list[Path] = []
     names: Counter[str] = Counter()
     for picture in pictures:
-        name = "_".join(filter(None, [begin, picture.combination[:LONGEST_NAME]]))
+        name = "_".join(filter(None, [begin, picture.combination]))
         names[name] += 1
         name += f"-{names[name]}" if names[name] > 1 else ""
         name += "" if theme == LIGHT.name else f"_{theme}"

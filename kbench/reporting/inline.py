@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import math
 import re
 from html import escape
 
@@ -17,9 +16,6 @@ from kbench.plotting import Picture
 from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.sheet import POINTS_PER_INCH
 from kbench.plotting.style import LIGHT, Theme, styled
-
-MOST_CIRCLES = 300
-"""Of a curve. More would lie within a pixel of each other, and a page with all of them would open slowly."""
 
 _TAG = re.compile(r"<[^>]*>")  # matplotlib escapes both signs in text and in attributes
 _NOT_SHOWN = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
@@ -61,11 +57,9 @@ def _circles(picture: Picture) -> str:
     circles = []
     for axes, panel in zip(picture.figure.axes, picture.curves, strict=False):
         for series in panel:
-            every = math.ceil(len(series.values) / MOST_CIRCLES) or 1
-            chosen = list(series.values.items())[::every]
             name = f"{series.curve} · {series.file}" if several else series.curve
             before, between = escape(f"{name} · {axes.get_xlabel()}="), escape(f"\n{axes.get_ylabel()}: ")
-            for x, value in chosen:
+            for x, value in series.values.items():
                 across, up = axes.transData.transform((x, value.value))
                 band = f" ({four_digits(value.low)} to {four_digits(value.high)})" if value.high > value.low else ""
                 text = f"{before}{size_text(x)}{between}{four_digits(value.value)}{band}"
