@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import fmean, median
 
 from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, weight_of
@@ -179,22 +180,12 @@ class Analysis:
         return line.mean() or 0.0
 
     @cached_property
-    def models(self) -> dict[CaseKey, str]:
-        """The names of the models that have a case, between commas, for the cases whose rows name models."""
-        named = {key: next((row.model for row in rows if row.model), "") for key, rows in self._timed_rows.items()}
-        return {key: ", ".join(model.split(";")) for key, model in named.items() if model}
-
-    @cached_property
     def weights(self) -> dict[CaseKey, float]:
         """How often each case occurs, if the rows have weights; otherwise empty."""
-        weights = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
+        weights = {key: weight_of(chain(*by_name.values())) for key, by_name in self.cases.items()}
         if set(weights.values()) <= {None}:
             return {}
         return {key: weight or 1.0 for key, weight in weights.items()}
-
-    @cached_property
-    def _timed_rows(self) -> dict[CaseKey, list[Row]]:
-        return {key: [row for rows in by_name.values() for row in rows] for key, by_name in self.cases.items()}
 
 
 def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:

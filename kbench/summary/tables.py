@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -13,7 +14,7 @@ from kbench.results.case import value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag
-from kbench.text.numbers import arithmetic_unit, copy_share, light_share, microseconds, speed, ulps
+from kbench.text.numbers import arithmetic_unit, median_share, microseconds, speed, ulps
 from kbench.text.table import NO_VALUE, Table
 
 STAGES = {
@@ -63,9 +64,9 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
     if any(tflops):
         per_s, scale = arithmetic_unit(max(tflops))
         columns[f"best {per_s}"] = [speed(best * scale) if best else NO_VALUE for best in tflops]
-        columns["sol"] = [light_share(values_of(line.rows, "sol")) for line in lines]
+        columns["sol"] = [median_share(values_of(line.rows, "sol")) for line in lines]
     else:
-        columns["of copy"] = [copy_share(values_of(line.rows, "copy_fraction")) for line in lines]
+        columns["of copy"] = [median_share(values_of(line.rows, "copy_fraction")) for line in lines]
     peaks = [max(values_of(line.rows, "peak_bytes"), default=0) for line in lines]
     if any(peaks) and max(peaks) > UNEQUAL_PEAKS * min(filter(None, peaks)):
         columns["peak MiB"] = [speed(peak / 2**20) if peak else NO_VALUE for peak in peaks]
@@ -113,7 +114,7 @@ def _cases(analysis: Analysis) -> tuple[list[CaseKey], Table]:
         "operator": [key.case.operator for key in keys],
         **{name: [str(key.case.axes.get(name, "")) for key in keys] for name in axes},
         "weight": [f"{analysis.weights[key]:g}" if key in analysis.weights else "" for key in keys],
-        "model": [analysis.models.get(key, "") for key in keys],
+        "model": [_models(chain(*analysis.cases[key].values())) for key in keys],
         "dtype": [key.case.dtype for key in keys],
         "device": [key.device for key in keys],
         "timer": [key.timer for key in keys],
@@ -127,6 +128,11 @@ def _cases(analysis: Analysis) -> tuple[list[CaseKey], Table]:
     ]
     rows = list(zip(*varying.values(), strict=True)) if varying else [()] * len(keys)
     return keys, Table(tuple(varying), rows, ", ".join(shared))
+
+
+def _models(rows: Iterable[Row]) -> str:
+    """The names of the models that have a case."""
+    return next((row.model for row in rows if row.model), "").replace(";", ", ")
 
 
 def _named(name: str, value: str) -> str:
@@ -195,17 +201,17 @@ def details_table(analysis: Analysis, width: int | None = None) -> Table:
     winner_by_key = {winner.key: winner for winner in analysis.winners}
     winners = [winner_by_key[key] for key in keys]
     bound = [tflops for winner in winners for tflops in _bound_tflops(winner.rows)]
-    columns, units, share, scale = ("gbps", "copy_fraction"), ("GB/s", "of copy"), copy_share, 1.0
+    columns, units, scale = ("gbps", "copy_fraction"), ("GB/s", "of copy"), 1.0
     if bound:
         per_s, scale = arithmetic_unit(max(bound))
-        columns, units, share = ("tflops", "sol"), (per_s, "sol"), light_share
+        columns, units = ("tflops", "sol"), (per_s, "sol")
     rows = [
         [
             *case,
             _fastest(winner, too_noisy=analysis.noise.too_noisy),
             microseconds(winner.ms),
             speed(median(speeds) * scale) if (speeds := values_of(winner.rows, columns[0])) else NO_VALUE,
-            share(values_of(winner.rows, columns[1])),
+            median_share(values_of(winner.rows, columns[1])),
             _speedup(analysis, winner),
             ulps(max(values_of(winner.rows, "max_ulp"), default=None)),
             ", ".join(dict.fromkeys(flag for row in winner.rows for flag in row.flags)),

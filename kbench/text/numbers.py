@@ -54,17 +54,13 @@ def percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 
-def copy_share(shares: Sequence[float]) -> str:
-    """The median of shares of the copy control, as text. A median above PLAUSIBLE_SHARE is noise, shown as `> 1.5`."""
+def median_share(shares: Sequence[float]) -> str:
+    """The median of shares of the copy control or of the speed of light, as text. One above PLAUSIBLE_SHARE is noise, shown as
+    `> 1.5`."""
     if not shares:
         return "-"
     middle = median(shares)
     return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
-
-
-def light_share(shares: Sequence[float]) -> str:
-    """The median of shares of the speed of light, as text."""
-    return f"{median(shares):.2f}" if shares else "-"
 
 
 def ulps(value: float | None) -> str:
