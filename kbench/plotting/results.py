@@ -37,9 +37,6 @@ from kbench.text.words import list_words, plural
 
 PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
-MOST_CURVES = 200
-"""More curves take minutes to draw, and no reader can tell them apart."""
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -81,9 +78,6 @@ def pages_of(
     metric = metric_by_name("ms") if is_map else chosen
     axes, points = axes_of(sources), points_of(sources, metric)
     x = place_along_x(points, axes, choices.x, parameters=choices.kind == "lines")
-    if (count := len({point.curve for point in points})) > MOST_CURVES:
-        message = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
-        raise UsageError(f"{message}; choose some with --where provider=NAME")
     paired = {} if choices.kind == "bars" else companions(points, axes, x)
     # the ticks of a map show the axes that go with x
     meaning = [*paired.values()] if as_text or not is_map else []
