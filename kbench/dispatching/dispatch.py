@@ -16,9 +16,9 @@ from kbench.analysis.files import ResultsFile, Source, load_sources
 from kbench.dispatching.evidence import Evidence, Point, evidence_of
 from kbench.dispatching.grow import Decision, grow
 from kbench.files import replace
-from kbench.plotting.choices import ChoicePanel
+from kbench.plotting import machine_line, method_line
+from kbench.plotting.maps import ChoicePanel, choice_map
 from kbench.plotting.names import title_of
-from kbench.plotting.results import machine_line, method_line
 from kbench.results.stamps import now
 from kbench.text.printable import printable
 from kbench.version import __version__
@@ -70,8 +70,6 @@ class Dispatch:
         """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError."""
         contents: dict[Path, str | bytes] = {path: self.decision.source(self.header)}
         if self.panels:
-            from kbench.plotting.choices import choice_map
-
             title = f"{self.evidence.operator}: the provider by shape"
             contents[path.with_suffix(".png")] = choice_map(self.panels, title, "\n".join(self.header[1:]))
         for place, content in contents.items():

@@ -13,12 +13,11 @@ import plotext  # type: ignore[import-untyped]
 
 from kbench.analysis.files import Source, load_sources
 from kbench.errors import UsageError
-from kbench.plotting import lines
-from kbench.plotting.bars import sorted_bars, value_text
+from kbench.plotting import Choices, lines, pages_of
+from kbench.plotting.lines import sorted_bars, value_text
 from kbench.plotting.maps import Cell
 from kbench.plotting.names import four_digits, size_text
 from kbench.plotting.pages import COPY_CURVE, Look, Point, Series, Value, series_of
-from kbench.plotting.results import Choices, pages_of
 from kbench.plotting.scales import logarithmic, short, ticks, ticks_of_y
 from kbench.text.table import NO_VALUE
 from kbench.text.terminal import colours, print_paragraph, print_table, width
