@@ -19,8 +19,7 @@ from kbench.analysis.files import Source
 from kbench.files import replace
 from kbench.plotting.style import DARK, LIGHT
 from kbench.reporting.content import content
-from kbench.reporting.inline import colour_variables
-from kbench.reporting.table import TONES, body
+from kbench.reporting.parts import TONES, body, colour_variables
 from kbench.text.printable import printable
 from kbench.version import __version__
 

@@ -13,8 +13,7 @@ from kbench.analysis.metrics import METRICS, default_metric
 from kbench.comparison.environment import environment_properties
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, plot_changes
-from kbench.reporting.inline import inline_svg
-from kbench.reporting.table import number, page_table
+from kbench.reporting.parts import inline_svg, number, page_table
 from kbench.results.row import COLUMNS, CONDITION_COLUMNS, Row
 from kbench.results.vocabulary import Control, Status
 from kbench.summary.sentences import caveats, counts, headline, left_out

@@ -13,8 +13,7 @@ from kbench.history.report import HistoryReport
 from kbench.history.report_text import baseline_text, head, method_line, moved_text, notes
 from kbench.history.timeline import Series, SeriesKey
 from kbench.plotting import plot_history
-from kbench.reporting.inline import inline_svg
-from kbench.reporting.table import number, page_table
+from kbench.reporting.parts import inline_svg, number, page_table
 from kbench.text.numbers import format_change, interval, microseconds
 from kbench.text.table import Table
 

@@ -9,7 +9,7 @@ from typing import Any
 from plotting.drawing import H200, save, sweep
 
 from kbench.reporting.content import content
-from kbench.reporting.table import page_table
+from kbench.reporting.parts import page_table
 from kbench.results.row import Row
 
 CONFIG = {"path": "sweep.yaml", "sha": "abc", "text": "operator: softmax\n"}
