@@ -15,7 +15,7 @@ from kbench.text import terminal
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
-    from kbench.why.code import Language, Listing
+    from kbench.why.code import Listing
     from kbench.why.facts import RowFacts
 
 
@@ -62,18 +62,17 @@ def why(
 
     Exit code: 0 success; 2 bad input; 3 there was no code or command to show.
     """
-    from kbench.why.code import Language
+    from kbench.why.code import LANGUAGES
     from kbench.why.facts import find_facts
 
-    languages = {language.lower(): language for language in Language}
-    if code and code not in languages:
-        raise UsageError(f"--code: {unknown('language', code, tuple(languages))}")
+    if code and code not in LANGUAGES:
+        raise UsageError(f"--code: {unknown('language', code, LANGUAGES)}")
     path = results_path(file)
     rows, notes = find_facts(path, row, versus)
     for note in notes:
         terminal.warn(note)
     if code:
-        return _show_code(rows, languages[code], path)
+        return _show_code(rows, code, path)
     if ncu:
         return _show_command(rows[0])
     _show_reasons(rows, as_json)
@@ -115,7 +114,7 @@ def _print_section(heading: str, lines: Iterable[str]) -> None:
         terminal.print_paragraph(line, indent=2)
 
 
-def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> ExitStatus:
+def _show_code(rows: Sequence[RowFacts], language: str, path: Path) -> ExitStatus:
     """Print the code of the kernels of one row, or the difference between those of two rows: the first kernels of both, the
     second ones, and so on."""
     from kbench.why.code import listings_of
@@ -140,7 +139,7 @@ def _show_code(rows: Sequence[RowFacts], language: Language, path: Path) -> Exit
     return ExitStatus.OK
 
 
-def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], language: Language) -> None:
+def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], language: str) -> None:
     from kbench.why.code import changed_lines, opcode_counts
 
     for facts, listing in zip(rows, pair, strict=True):
@@ -158,8 +157,8 @@ def _show_difference(rows: Sequence[RowFacts], pair: Sequence[Listing | None], l
     print()
 
 
-def _describe(listing: Listing, language: Language) -> str:
+def _describe(listing: Listing, language: str) -> str:
     from kbench.why.code import opcode
 
     count = sum(1 for line in listing.lines if opcode(line))
-    return f"{language} of kernel {listing.kernel.name}, {count} instructions, from {listing.source}"
+    return f"{language.upper()} of kernel {listing.kernel.name}, {count} instructions, from {listing.source}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES, Case
-from kbench.results.cells import Kind, axis_kind, is_plausible
+from kbench.results.cells import Kind, axis_kind, format_cell, is_plausible
 from kbench.results.row import (
     COLUMNS,
     CONDITION_COLUMNS,
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REPAIR = "repair or delete the line"
-
-AXIS_DTYPES: dict[type, str] = {bool: "bool", int: "Int64", float: "float64"}
-"""The dtypes of the columns of axes in a frame. All others hold words."""
 
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 """A part of the name of the results of an earlier run."""
@@ -82,13 +79,10 @@ class Results:
         columns = {}
         for name in csv_header(self.axes):
             values = [row.value(name) for row in self.rows]
-            if name in ("role", "status"):
-                values = list(map(str, values))
-            elif name == "flags":
-                values = [";".join(flags) for flags in values]
-            kind = type(values[0]) if values else str  # of an axis
-            dtype = COLUMNS[name].cells.dtype if name in COLUMNS else AXIS_DTYPES.get(kind, "str")
-            columns[name] = pd.Series(values, index, dtype)
+            kind = COLUMNS[name].cells if name in COLUMNS else axis_kind(set(map(format_cell, values)))
+            if kind.dtype == "str":
+                values = list(map(format_cell, values))
+            columns[name] = pd.Series(values, index, kind.dtype)
         frame = pd.DataFrame(columns, index)
         frame.attrs.update(path=str(self.path))
         return frame

@@ -16,12 +16,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
 from pathlib import Path
 
 from kbench.errors import ExecutionError
 from kbench.launches.launched_call import MACHINE_CODE, Kernel, LaunchedCall
 from kbench.launches.machine_code import PTX, code_folder, find_code
+
+LANGUAGES = ("sass", "ptx")
+"""What a listing may be written in."""
 
 CONTEXT = 2
 """Equal lines around a difference."""
@@ -36,13 +38,6 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _ENTRY = re.compile(r"(?:\.visible |\.weak )?\.(?:entry|func)\b.*?([\w$]+)\(")
 _REGISTER = re.compile(r"%\w+|\bU?[RPB]\d+(?:\.reuse)?\b|\.L\d+|\$L\w+")
 _FOR_DEBUGGERS = re.compile(r"\s*(\.loc\b|//|$)|\$L__(tmp|func_begin|func_end)\w*:")
-
-
-class Language(StrEnum):
-    """What a listing is written in."""
-
-    SASS = "SASS"
-    PTX = "PTX"
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,16 @@ class Listing:
     remark: str = ""
 
 
-def listings_of(call: LaunchedCall, language: Language, csv: Path) -> Iterator[Listing]:
+def listings_of(call: LaunchedCall, language: str, csv: Path) -> Iterator[Listing]:
     """The listing of each kernel of a call of these results. Raises ExecutionError."""
     for kernel in {launch.kernel.id: launch.kernel for launch in call.launches}.values():
         path = find_code(csv, kernel)
         yield _listing(kernel, path, language) if path else Listing(kernel, remark=_missing(kernel, csv))
 
 
-def _listing(kernel: Kernel, path: Path, language: Language) -> Listing:
+def _listing(kernel: Kernel, path: Path, language: str) -> Listing:
     """Raises ExecutionError if the file cannot be read."""
-    if language is Language.SASS:
+    if language == "sass":
         architecture, sass = sass_of(dump_code(["--dump-sass", "--function", kernel.symbol], path), kernel.symbol)
         if not sass:
             return Listing(kernel, remark=f"cuobjdump finds no such kernel in {path}")
