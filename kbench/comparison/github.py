@@ -111,32 +111,29 @@ def commands(comparison: Comparison) -> str:
     """Workflow commands: an error for each verdict that fails the gate, a warning for others that need attention, a notice
     for other changes, and the summary: an error where the gate does not pass."""
     failing = comparison.options.fail_on
-    messages = _messages(comparison)
-    messages.sort(key=lambda message: (message[0].verdict not in failing, message[0].verdict.rank))
+    messages = sorted(_messages(comparison), key=lambda message: message.first.verdict not in failing)
     lines = []
-    for row, message, _ in messages[:MOST_ANNOTATIONS]:
+    for row, _, text in messages[:MOST_ANNOTATIONS]:
         notable = "warning" if row.verdict.needs_attention else "notice"
         level = "error" if row.verdict in failing else notable
-        lines.append(_command(level, row.verdict, message, _place(row, comparison)))
-    left = sum(count for _, _, count in messages[MOST_ANNOTATIONS:])
+        lines.append(_command(level, row.verdict, text, _place(row, comparison)))
+    left = sum(message.size for message in messages[MOST_ANNOTATIONS:])
     more = f"; {left} more row{'s have' if left > 1 else ' has'} no annotation" if left else ""
     outcome = "notice" if comparison.passed else "error"
     return "".join([*lines, _command(outcome, "summary", report.headline(comparison) + more)])
 
 
-def _messages(comparison: Comparison) -> list[tuple[JudgedRow, str, int]]:
-    """The messages of annotations, each with its first row and the number of its rows. Rows of a provider without a time share
-    a message if they have the same reason."""
+def _messages(comparison: Comparison) -> Iterator[report.Group]:
+    """The messages of annotations in the order of their verdicts: one for each row with a change, and one for each group of
+    rows without."""
     failing = comparison.options.fail_on
-    rows = [row for row in report.ordered(comparison) if row.verdict in failing or not row.verdict.quiet]
-    messages = []
-    for changed, members in report.sections(rows):
-        if changed:
-            messages += [(row, f"{row.key.label}: {report.sentence(row, comparison)}", 1) for row in members]
-        else:
-            groups = report.grouped(members, comparison)
-            messages += [(group.first, f"{group.first.key.case.operator} {group.text}", group.size) for group in groups]
-    return messages
+    for changed, rows in report.sections(
+        row for row in comparison.rows if row.verdict in failing or not row.verdict.quiet
+    ):
+        for row in rows if changed else ():
+            yield report.Group(row, 1, f"{row.key.label}: {report.sentence(row, comparison)}")
+        for group in report.grouped(rows, comparison) if not changed else ():
+            yield group._replace(text=f"{group.first.key.case.operator} {group.text}")
 
 
 def outputs(comparison: Comparison) -> str:
