@@ -19,7 +19,6 @@ from kbench.comparison.model import Key, Side
 from kbench.errors import ResultsError
 from kbench.history.change_points import LevelChange
 from kbench.history.machine_level import machine_levels
-from kbench.results.case import Case
 from kbench.results.environment import Environment, read_environment
 from kbench.results.reader import read_results
 from kbench.results.row import Row
@@ -297,10 +296,8 @@ def _readings(place: int, run: Run) -> Iterator[_Reading]:
     devices = {row.device for row in run.rows if row.device}
     usual = devices.pop() if len(devices) == 1 else "unknown device"
     for row in run.rows:
-        axes = {name: value for name, value in row.case.axes.items() if value is not None}
-        case = Case(row.case.operator, axes, row.case.dtype)
         machine = row.device or usual
-        key = SeriesKey(case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
+        key = SeriesKey(row.case, row.provider, row.params, machine, row.timer, row.cache, row.case_hash)
         yield _Reading(place, key, row)
 
 
