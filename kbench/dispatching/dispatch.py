@@ -63,8 +63,35 @@ class Dispatch:
 
     @cached_property
     def panels(self) -> Sequence[ChoicePanel]:
-        """The panels of the map; none where no size varies, or where those that do have a 0."""
-        return map_panels(self.decision, self.evidence)
+        """The panels of the map: one for each combination of the arguments that are not x or y, at most MOST_MAPS. x and y are
+        the sizes with the most values. There are no panels where no size varies, or where those that do have a 0."""
+        evidence = self.evidence
+        counts = {name: len(set(evidence.values(name))) for name in evidence.numbers}
+        varying = [name for name in counts if counts[name] > 1 and min(evidence.values(name)) > 0]
+        chosen = sorted(sorted(varying, key=lambda name: -counts[name])[:2], key=varying.index)
+        if not chosen:
+            return []
+        x, y = chosen[-1], chosen[0] if len(chosen) > 1 else ""
+        others = [argument.name for argument in evidence.arguments if argument.name not in (x, y)]
+        named = [name for name in others if len({point[name] for point in evidence.points}) > 1]
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for case, point in enumerate(evidence.points):
+            groups.setdefault(tuple(str(point[name]) for name in others), []).append(case)
+        xs, ys = _mesh(evidence.values(x)), _mesh(evidence.values(y)) if y else [1.0]
+        panels = []
+        for _, cases in sorted(groups.items())[:MOST_MAPS]:
+            point = evidence.points[cases[0]]
+            title = title_of({name: point[name] for name in named})
+            rows = []
+            for b in ys:
+                places = [{**point, x: a, y: b} if y else {**point, x: a} for a in xs]
+                rows.append(list(map(self.decision.choose, places)))
+            dots = []
+            for case in cases:
+                at = evidence.values(x)[case], evidence.values(y)[case] if y else 1.0
+                dots.append((*at, _best(self.decision, evidence, case)))
+            panels.append(ChoicePanel(title, x, y, xs, ys, rows, dots))
+        return panels
 
     def write(self, path: Path) -> list[Path]:
         """Write the Python file and, if a size varies, the map beside it. Returns their paths. Raises ResultsError."""
@@ -184,37 +211,6 @@ def _regret_line(losses: list[Loss], *, held_out: bool) -> str:
         )
     mean = fmean(loss.regret for loss in losses)
     return f"regret at {where}: mean {100 * mean:.2f} %, worst {100 * worst.regret:.2f} % ({worst.provider} at {at})"
-
-
-def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
-    """A panel for each combination of the arguments that are not x or y, which are the sizes with the most values, at most
-    MOST_MAPS. None where no size varies."""
-    counts = {name: len(set(evidence.values(name))) for name in evidence.numbers}
-    varying = [name for name in counts if counts[name] > 1 and min(evidence.values(name)) > 0]
-    chosen = sorted(sorted(varying, key=lambda name: -counts[name])[:2], key=varying.index)
-    if not chosen:
-        return []
-    x, y = chosen[-1], chosen[0] if len(chosen) > 1 else ""
-    others = [argument.name for argument in evidence.arguments if argument.name not in (x, y)]
-    named = [name for name in others if len({point[name] for point in evidence.points}) > 1]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for case, point in enumerate(evidence.points):
-        groups.setdefault(tuple(str(point[name]) for name in others), []).append(case)
-    xs, ys = _mesh(evidence.values(x)), _mesh(evidence.values(y)) if y else [1.0]
-    panels = []
-    for _, cases in sorted(groups.items())[:MOST_MAPS]:
-        point = evidence.points[cases[0]]
-        title = title_of({name: point[name] for name in named})
-        rows = []
-        for b in ys:
-            places = [{**point, x: a, y: b} if y else {**point, x: a} for a in xs]
-            rows.append(list(map(decision.choose, places)))
-        dots = []
-        for case in cases:
-            at = evidence.values(x)[case], evidence.values(y)[case] if y else 1.0
-            dots.append((*at, _best(decision, evidence, case)))
-        panels.append(ChoicePanel(title, x, y, xs, ys, rows, dots))
-    return panels
 
 
 def _best(decision: Decision, evidence: Evidence, case: int) -> str:
