@@ -259,7 +259,8 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-_plots: dict[tuple[int, int], Plot] = {}
+_plot_of = cache(Plot)
+"""The plot of a benchmark and a function."""
 
 
 def measured_line(function: Callable[..., Any], benchmarks: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
@@ -268,10 +269,7 @@ def measured_line(function: Callable[..., Any], benchmarks: Sequence[Any], argum
     if not fitting or this_thread.line:  # a line may call another plot
         return function(**arguments)
     benchmark = max(fitting, key=partial(_fixed_arguments, arguments))
-    key = id(benchmark), id(function)
-    if key not in _plots:
-        _plots[key] = Plot(benchmark, function)
-    return _plots[key].line(arguments)
+    return _plot_of(benchmark, function).line(arguments)
 
 
 def _fixed_arguments(arguments: Mapping[str, Any], benchmark: Any) -> bool:
