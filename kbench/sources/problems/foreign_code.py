@@ -37,8 +37,6 @@ def run_text(text: str, name: str, module: ModuleType | None = None) -> ModuleTy
         code = compile(text, name, "exec")
     except SyntaxError as error:
         raise SourceFault(f"{name}:{error.lineno}:{error.offset}", f"not Python: {error.msg}") from None
-    except ValueError as error:  # a null byte, before Python 3.12
-        raise SourceFault(name, f"not Python: {error}") from None
     try:
         exec(code, vars(module))  # in a worker, which may run other people's code
     except BaseException as error:  # noqa: BLE001  it may raise anything, SystemExit included
