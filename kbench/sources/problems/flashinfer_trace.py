@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import (
@@ -85,8 +85,17 @@ class _Record(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-
-_AnyRecord = TypeVar("_AnyRecord", bound=_Record)
+    @classmethod
+    def read(cls, value: object, where: str) -> Self:
+        """The record that a JSON value holds. Raises SourceFault."""
+        if not isinstance(value, dict):
+            raise SourceFault(where, "it must hold a JSON object")
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+            raise SourceFault(where, f"{field}: {message}" if field else message) from None
 
 
 class ConstantAxis(_Record):
@@ -567,7 +576,7 @@ def _add_provider(operator: Operator, file: Path, solution: Solution, definition
 def read_definition(file: Path) -> tuple[Definition, str]:
     """The definition in a file, and its text. Raises SourceFault."""
     text = _text(file)
-    return _record(Definition, _json(text, str(file)), str(file)), text
+    return Definition.read(_json(text, str(file)), str(file)), text
 
 
 def read_workloads(file: Path, definition: Definition) -> dict[str, Workload]:
@@ -582,7 +591,7 @@ def read_workloads(file: Path, definition: Definition) -> dict[str, Workload]:
             if value.get("definition", definition.name) != definition.name:
                 continue
             value = value["workload"]
-        workload = _record(Workload, value, where)
+        workload = Workload.read(value, where)
         if fault := workload.fault(definition):
             raise SourceFault(where, fault)
         workloads[workload.word(number)] = workload
@@ -598,7 +607,7 @@ def read_solutions(files: Sequence[Path], definition: Definition, folder: Path) 
             continue  # some other JSON
         definition_name = value.get("definition")
         if definition_name == definition.name:
-            yield file, _record(Solution, value, str(file))
+            yield file, Solution.read(value, str(file))
         elif file.parent == folder:
             text = f"{file.name} is a solution of {definition_name!r:.80}, not of {definition.name}"
             print(f"kbench: {text}", file=sys.stderr)
@@ -616,15 +625,3 @@ def _json(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise SourceFault(where, f"not JSON: {error}") from None
-
-
-def _record(kind: type[_AnyRecord], value: object, where: str) -> _AnyRecord:
-    if not isinstance(value, dict):
-        raise SourceFault(where, "it must hold a JSON object")
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = "".join(f"{key}." for key in first["loc"]).rstrip(".")
-        message = first["msg"].removeprefix("Value error, ")
-        raise SourceFault(where, f"{field}: {message}" if field else message) from None
