@@ -114,7 +114,8 @@ def judge_rows(
     changes: dict[Key, Change] = {}
     for key, (old, new) in sides.items():
         if old and new and without_times[key] is None:
-            changes[key] = _of_one_session(key.case, (old, new), drifts[str(key.case.axes.get("device", ""))], options)
+            drift = drifts[str(key.case.axes.get("device", ""))]
+            changes[key] = _of_one_session(key.case, (old, new), drift, options)
     interval = _estimate(changes, options)
     rows = []
     for key, (old, new) in sides.items():
@@ -159,7 +160,8 @@ def _estimate(changes: dict[Key, Change], options: CompareOptions) -> tuple[floa
         np.array([change.weight or 1.0 for change in replicated.values()]),
         np.array([change.drift.scatter for change in replicated.values()]),
     )
-    columns = effects.effect, effects.half_width, effects.p, stats.discoveries(effects.p), effects.sd
+    q = stats.discoveries(effects.p)
+    columns = effects.effect, effects.half_width, effects.p, q, effects.sd
     for (key, change), *numbers in zip(replicated.items(), *columns, strict=True):
         changes[key] = Change(change.sides, change.drift, *map(float, numbers))
     return options.interval(effects.mean, effects.mean_half_width) if len(replicated) == len(changes) else None

@@ -86,7 +86,8 @@ def _of_call(facts: RowFacts, ms: float) -> Iterator[Reason]:
     if row.kernels and row.kernels > 1:
         gap_ms, waits = (row.kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
         if row.gap_ms is not None:
-            gap_ms, waits = row.gap_ms, f"In {microseconds(row.gap_ms)} of the {microseconds(ms)} us none of them runs"
+            gap_ms = row.gap_ms
+            waits = f"In {microseconds(gap_ms)} of the {microseconds(ms)} us none of them runs"
         yield Reason(
             "many-kernels",
             max(min(gap_ms / ms, 1.0), _beside_the_largest(facts)),
@@ -128,8 +129,10 @@ def _shares(facts: RowFacts) -> list[tuple[KernelLaunch, float]]:
 
 def _of_kernel(launch: KernelLaunch, facts: RowFacts) -> Iterator[Reason]:
     """What the resources of a kernel tell."""
-    kernel, blocks, threads = launch.kernel, prod(launch.grid), prod(launch.block)
-    whole, occupancy = facts.limits.multiprocessors if facts.limits else 0, facts.occupancy(launch)
+    kernel = launch.kernel
+    blocks, threads = prod(launch.grid), prod(launch.block)
+    whole = facts.limits.multiprocessors if facts.limits else 0
+    occupancy = facts.occupancy(launch)
     if kernel.local_bytes and facts.call_bytes:
         moved = 2.0 * kernel.local_bytes * blocks * threads * launch.times
         yield Reason(
