@@ -67,9 +67,10 @@ def standings_table(analysis: Analysis, width: int | None = None, *, untimed: bo
         columns["sol"] = [median_share(values_of(line.rows, "sol")) for line in lines]
     else:
         columns["of copy"] = [median_share(values_of(line.rows, "copy_fraction")) for line in lines]
-    peaks = [max(values_of(line.rows, "peak_bytes"), default=0) for line in lines]
-    if any(peaks) and max(peaks) > UNEQUAL_PEAKS * min(filter(None, peaks)):
-        columns["peak MiB"] = [speed(peak / 2**20) if peak else NO_VALUE for peak in peaks]
+    peaks = [max(values_of(line.rows, "peak_bytes"), default=None) for line in lines]
+    used = [peak for peak in peaks if peak]
+    if used and max(used) > UNEQUAL_PEAKS * min(used):
+        columns["peak MiB"] = [NO_VALUE if peak is None else speed(peak / 2**20) for peak in peaks]
     right = [[row for row in line.rows if not row.status.failed] for line in lines]
     columns["ulp"] = [ulps(max(values_of(rows, "max_ulp"), default=None)) for rows in right]
     return (
