@@ -18,6 +18,9 @@ from kbench.text.table import Table
 if TYPE_CHECKING:
     from rich.console import Console
 
+NARROWEST = 20
+"""The width in columns that a very narrow window counts as: text with an indent needs some."""
+
 LOG_WIDTH = 120
 """Columns of text in a pipe or a file. The log of a CI job shows them without wrapping."""
 
@@ -78,7 +81,7 @@ def is_terminal() -> bool:
 
 def _window() -> int | None:
     """The width at which lines are wrapped. None in a pipe, which gets whole lines, unless COLUMNS is set."""
-    return width() if is_terminal() or os.environ.get("COLUMNS") else None
+    return max(width(), NARROWEST) if is_terminal() or os.environ.get("COLUMNS") else None
 
 
 def print_paragraph(text: str, *, indent: int = 0) -> None:

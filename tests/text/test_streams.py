@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench.text import terminal
 from kbench.text.streams import Stream
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams as POSIX has them")
@@ -50,6 +51,14 @@ def printed(*texts: str, encoding: str = "utf-8") -> str:
 )
 def test_lines_are_harmless(text: str, shown: str) -> None:
     assert printed(text) == shown
+
+
+def test_an_indented_line_is_printed_in_the_narrowest_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1")
+    terminal.print_paragraph("nvcc is not on PATH", indent=2)
+    assert capsys.readouterr().out.split() == ["nvcc", "is", "not", "on", "PATH"]
 
 
 def test_a_line_that_is_printed_in_pieces_is_no_command_either() -> None:
