@@ -63,6 +63,9 @@ PICTURE_FORMATS: dict[str, dict[str, Any]] = {
 
 PICTURE_KINDS = ("lines", "bars", "heatmap", "change")
 
+LONGEST_NAME = 160
+"""Characters of a part of a picture's name. File systems take 255 characters for a whole name."""
+
 DRAW_PAGE: dict[str, Callable[[Page[Any], Look], Figure]] = {
     "lines": draw_lines,
     "bars": draw_bars,
@@ -120,7 +123,7 @@ def write_pictures(
     changed = "change" if metric == "ms" else f"{metric}_change"
     subject = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    return _write(pictures, folder, f"{stem}_{subject}", formats, choices.theme)
+    return _write(pictures, folder, f"{stem[:LONGEST_NAME]}_{subject}", formats, choices.theme)
 
 
 def write_history_pictures(report: HistoryReport, out_dir: Path, formats: Sequence[str], theme: str) -> list[Path]:
@@ -142,7 +145,7 @@ def _write(pictures: Sequence[Picture], folder: Path, begin: str, formats: Seque
     paths: list[Path] = []
     names: Counter[str] = Counter()
     for picture in pictures:
-        name = "_".join(filter(None, [begin, picture.combination]))
+        name = "_".join(filter(None, [begin, picture.combination[:LONGEST_NAME]]))
         names[name] += 1
         name += f"-{names[name]}" if names[name] > 1 else ""
         name += "" if theme == LIGHT.name else f"_{theme}"
