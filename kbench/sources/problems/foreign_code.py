@@ -36,7 +36,8 @@ def run_text(text: str, name: str, module: ModuleType | None = None) -> ModuleTy
     try:
         code = compile(text, name, "exec")
     except SyntaxError as error:
-        raise SourceFault(f"{name}:{error.lineno}:{error.offset}", f"not Python: {error.msg}") from None
+        where = f"{name}:{error.lineno}:{error.offset}" if error.lineno else name  # a null byte has no place
+        raise SourceFault(where, f"not Python: {error.msg}") from None
     try:
         exec(code, vars(module))  # in a worker, which may run other people's code
     except BaseException as error:  # noqa: BLE001  it may raise anything, SystemExit included
